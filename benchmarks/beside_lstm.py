@@ -1,4 +1,4 @@
-"""Stacks of vectors, DNC, the groups of Lie access and RAM beside torch.nn.LSTM, in one run.
+"""Stacks of vectors, DNC, the groups of Lie access and RAM against torch.nn.LSTM, in one run.
 
     python benchmarks/beside_lstm.py > benchmarks/beside_lstm.json
 

@@ -1,8 +1,9 @@
-"""A state carried through 1000 chunks of 35 steps: the last ten chunks beside the first ten.
+"""A state that is carried through 1000 chunks of 35 steps: the last ten chunks against the first.
 
-The heads are set by hand, so that strengths are 0 or 1 and actions one-hot, pushes and pops in
-turns, never more than 40 rows alive.
-`python benchmarks/carried_state.py --out benchmarks/carried_state.json`
+The heads are set by hand: strengths are 0 or 1, actions are one-hot, and pushes and pops alternate,
+with at most 40 rows alive.
+
+    python benchmarks/carried_state.py --out benchmarks/carried_state.json
 """
 
 from __future__ import annotations

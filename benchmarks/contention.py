@@ -1,15 +1,14 @@
-"""Two threads against one, on idle cores and while another process keeps one of them busy.
+"""Two threads against one, on idle cores and while another process keeps one core busy.
 
     python benchmarks/contention.py > benchmarks/contention.json
 
-A barrier that only spins waits for a thread that is not running; ours gives it up, and the other
-thread goes on alone. The bar: two threads are then no slower than 1.5 times one thread. Needs Linux
-(the busy process is pinned to a core), and no real-time priority: then nothing would be shared.
-"fused_calls" is the kernels alone; the output layer and the sum of a whole pass are torch's, whose
-threads wait for each other as those of torch.nn.LSTM do. "train TASK" is a whole training by the
-command line, from its first batch to its last: what --hardware.threads is worth. There torch's
-threads sleep soon while they wait (unbounded/__main__.py); in this process they spin as libgomp has
-it. Both conditions take turns within each round, so that what else the machine does falls on both.
+If the second thread does not arrive at a barrier, the kernels continue with one thread. The bar:
+two threads take at most 1.5 times as long as one. Needs Linux, because the busy process is pinned
+to a core, and no real-time priority. "fused_calls" is the kernels alone. Output layer and sum of a
+forward and backward pass are torch's, whose threads wait for each other as in torch.nn.LSTM.
+"train TASK" is a training by the command line, from the first batch to the last. There torch's
+threads sleep soon while they wait (unbounded/__main__.py); in this process they spin. Both
+conditions alternate within each round.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""What gradients that fade cost: layers that forget at once, and the same that forget nothing.
+"""The cost of vanishing gradients: layers that forget at once, and layers that forget nothing.
 
     python benchmarks/denormals.py > benchmarks/denormals.json
 
 A gradient that goes back through a gate of 1e-4 is a denormal number after ten steps, and stays
 one. Forward and backward of 50 steps of one sequence, 200 units, one thread: medians of interleaved
-rounds, in ms; torch as it is, and with `torch.set_flush_denormal(True)`.
+rounds, in ms; torch by default, and with `torch.set_flush_denormal(True)`.
 
-And the norm of a gradient of 250 000 numbers (an RNN of 500 units), which a step of training looks
-at: squares are denormal numbers where the numbers are below 1.1e-19.
+The last part is the norm of a gradient of 250 000 numbers (an RNN of 500 units), which each
+training step computes. Squares are denormal numbers if the numbers are below 1.1e-19.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What drawing batches and evaluating cost beside training, and what the kernels save.
+"""The shares of drawing and evaluating in training, and what the kernels save.
 
     python benchmarks/end_to_end.py > benchmarks/end_to_end.json
 
-One thread, the Queue-LSTM of `unbounded train copy` and the one-layer LSTM. The bars: drawing at
-most 5 % of training time; scoring 2 x 1000 sequences at most 10 % of the 1000 batches between.
+One thread, the Queue-LSTM of `unbounded train copy` and the one-layer LSTM. The bars: drawing takes
+at most 5 % of training time; scoring 2 x 1000 sequences takes at most 10 % of 1000 batches.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
-"""What a GPU does with these layers today, and what it would let them be (needs CUDA and nvcc).
+"""Times of the layers on a GPU, and the limits of the device (needs CUDA and nvcc).
 
     python benchmarks/gpu.py benchmarks/gpu.json
 
-First parity: each memory's layer in float32 on the GPU, in the reference implementation and on
-the kernels,
-against the same in float64 on the CPU. Only if all agree are times taken, in microseconds a step:
-medians of interleaved rounds, by events of the device. `gpu_limits.cu` is what the device allows:
-barriers, kernel boundaries, weights, two designs of a step. What is there is written after each
-part, so that a cut loses the rest alone.
+The first part is parity: each memory's layer in float32 on the GPU, in the reference implementation
+and on the kernels, against float64 on the CPU. Times are taken only if all agree: microseconds a
+step, medians of interleaved rounds, by events of the device. `gpu_limits.cu` measures barriers,
+kernel boundaries, reading of weights, and two designs of a step. The file is written after each
+part, so that an interruption loses only the current part.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Which gates a trained run needs soft: `python benchmarks/hard_gates.py RUN...`.
+"""Which gates of a trained run must stay soft: `python benchmarks/hard_gates.py RUN...`.
 
-Each kind of gate alone, then all, is made hard in the trained model. A row shows the share of
+Each kind of gate, then all of them, is made hard in the trained model. A row shows the share of
 correct sequences of one length, and the share of gates between 0.3 and 0.7 from the fourth step on.
 """
 
@@ -37,7 +37,7 @@ def main() -> None:
         model = folder.load_model(False)[0].eval()
         batch = task.batch(1, "test", 0, given.count, LengthRange(given.length, given.length))
 
-        def right(kinds: list[str], model=model, batch=batch) -> float:
+        def correct(kinds: list[str], model=model, batch=batch) -> float:
             hard = copy.deepcopy(model)
             heads = sequence_model(hard).layer.layers[0].heads
             with torch.no_grad():
@@ -54,12 +54,12 @@ def main() -> None:
         with torch.no_grad():
             inputs = network.embed(batch.inputs)
             trace = network.layer(inputs, lengths=batch.lengths, return_trace=True)[2]
-        print(f"{folder}\n  {'as trained':<16} correct {right([]):.2f}")
+        print(f"{folder}\n  {'as trained':<16} correct {correct([]):.2f}")
         for gate in gates:
             values = torch.as_tensor(trace.arrays[f"instruction.{gate}"])[:, 3:]
             soft = float(((values > 0.3) & (values < 0.7)).float().mean())
-            print(f"  {gate:<16} correct {right([gate]):.2f}  soft {soft:.2f}")
-        print(f"  {'all':<16} correct {right(gates):.2f}")
+            print(f"  {gate:<16} correct {correct([gate]):.2f}  soft {soft:.2f}")
+        print(f"  {'all':<16} correct {correct(gates):.2f}")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
-"""A training step of a small network on one stream: in place, and through torch's graph.
+"""A training step of a small network on one stream: static buffers, and torch's graph.
 
     python benchmarks/in_place.py > benchmarks/in_place.json
 
-One thread, pieces of 50 symbols of a^n b^n, plain SGD and clipped elements: the paper's protocol of
-Joulin & Mikolov 2015. A step is all that `ChunkUpdate` does: loss, gradient, clip, SGD. Medians of
-interleaved rounds, in ms; "kernels" is the time within the compiled kernels, of a step in place.
+One thread, chunks of 50 symbols of a^n b^n, plain SGD, gradients clipped by element: the paper's
+protocol of Joulin & Mikolov 2015. A step is all that `ChunkUpdate` does: loss, gradient, clipping,
+SGD. Medians of interleaved rounds, in ms. "kernels" is the time of a static-buffer step within the
+compiled kernels.
 """
 
 from __future__ import annotations

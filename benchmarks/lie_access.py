@@ -1,10 +1,10 @@
-"""How a training step of the Lie-access memory grows with the length of a sequence.
+"""How the time of a training step of the Lie-access memory grows with the sequence length.
 
-Layers take turns, one thread: InvNorm (with `output_read_vector` too) and softmax on the kernels,
+Layers take turns, one thread: InvNorm (also with `output_read_vector`) and softmax on the kernels,
 the same loop with a register as memory, and torch.nn.LSTM of the same hidden size; medians of the
-ratios within rounds. What InvNorm takes beyond the register is the memory's work: it is held
-against what this core reaches in multiplications, and in loading and storing numbers of the same
-cache. The reference path takes its turn in rounds of its own, with the kernels' InvNorm beside it.
+ratios within rounds. The memory's work is the time of InvNorm minus the time of the register. It
+is compared with the rates at which this core multiplies, loads and stores. The reference takes
+turns with the kernels' InvNorm in rounds of its own.
 
     python benchmarks/lie_access.py --out benchmarks/lie_growth.json
 """

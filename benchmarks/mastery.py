@@ -1,9 +1,11 @@
-"""Seconds until a Stack RNN counts, beside the authors' program: python benchmarks/mastery.py.
+"""Seconds until a Stack RNN counts, against the authors' program.
 
-What `unbounded train TASK --seed 1` does with one thread, then the test of the authors' program:
-199 sequences for each n of 2 to 59 on one stream, the memory carried from one n to the next. The
-seconds are those of training with its looks at validation, where n goes up to 40: n fixes these
-sequences, so only the lengths above 40 are new to the run. Writes mastery.json beside this file.
+    python benchmarks/mastery.py
+
+It runs `unbounded train TASK --seed 1` with one thread, then the test of the authors' program: 199
+sequences for each n of 2 to 59 on one stream, with a state that is carried from one n to the next.
+The seconds include validation, where n goes up to 40. There is one sequence for each n, so only the
+lengths above 40 are new to the run. Writes benchmarks/mastery.json.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ TEST = {"count": "199", "streams": "1", "carry": "true", "lengths": '["2:59"]'}
 
 
 def measure(task: str, seed: int) -> dict[str, object]:
-    """Train and test one task; seconds, batches, and the lengths that are right."""
+    """Train and test one task; seconds, batches, and the lengths that are correct."""
     test = [f"--evaluation.{name}={value}" for name, value in TEST.items()]
     with TemporaryDirectory() as runs:
         command = [sys.executable, "-P", "-m", "unbounded", "train", task, "--seed", str(seed)]

@@ -133,7 +133,7 @@ def one_seed(task: str, seed: int, runs: Path) -> dict[str, Any]:
             words = ["--lengths", lengths, "--count", str(count), "--out", str(out)]
             run_command("evaluate", str(folder), *which, *words)
         (scored,) = json.loads(out.read_text())["rows"]
-        row["rows"][lengths] = [scored["right"], scored["count"]]
+        row["rows"][lengths] = [scored["correct"], scored["count"]]
     return row
 
 
@@ -164,7 +164,7 @@ def dyck_seed(seed: int, runs: Path) -> dict[str, Any]:
             row["lengths"]: {
                 "auc": row["auc"],
                 "least_auc": min(band["auc"] for band in row["per_n"]),
-                "right": [row["right"], row["count"]],
+                "correct": [row["correct"], row["count"]],
             }
             for row in report["rows"]
         },
@@ -178,14 +178,14 @@ def dyck_table(rows: list[dict[str, Any]]) -> list[str]:
     reached = sum(row["rows"]["41:100"]["least_auc"] >= 0.999 for row in rows)
     ranges = list(rows[0]["rows"])
     columns = [f"least AUC {lengths}" for lengths in ranges]
-    columns += [f"right {lengths}" for lengths in ranges]
+    columns += [f"correct {lengths}" for lengths in ranges]
     lines = [
         "",
         "## Dyck words",
         "",
         f"The preset of dyck, at most {RESTARTS} restarts a seed, which end with the first that",
-        "has 200 of 200 validation words of semi-length 41 to 100 right twice in a row. A band",
-        "has ten lengths and 200 test words. Least AUC: of the worst band. Right: correct words.",
+        "has 200 of 200 validation words of semi-length 41 to 100 correct twice in a row. A band",
+        "has ten lengths and 200 test words. Least AUC: of the worst band. Correct: correct words.",
         f"{reached} of {len(rows)} seeds have an AUC of at least 0.999 in every band to 100.",
         "",
         f"| seed | restarts | batches | minutes | {' | '.join(columns)} |",
@@ -193,7 +193,7 @@ def dyck_table(rows: list[dict[str, Any]]) -> list[str]:
     ]
     for row in rows:
         cells = [f"{one['least_auc']:.4f}" for one in row["rows"].values()]
-        cells += ["{} of {}".format(*one["right"]) for one in row["rows"].values()]
+        cells += ["{} of {}".format(*one["correct"]) for one in row["rows"].values()]
         batches, minutes = (
             sum(one[name] for one in row["restarts"]) for name in ("batches", "minutes")
         )
@@ -257,7 +257,7 @@ def table(rows: list[dict[str, Any]]) -> str:
                 f"| {row.get('minutes', '')} |" + " |" * 7
             )
             continue
-        scores = " | ".join(f"{right} of {count}" for right, count in row["rows"].values())
+        scores = " | ".join(f"{correct} of {count}" for correct, count in row["rows"].values())
         minutes = f"{row['minutes']} + {row['hardening_minutes']}"
         lines.append(
             f"| {row['task']} | {row['seed']} | {row['rule']} "

@@ -3,7 +3,7 @@
     python benchmarks/old_new.py OLD_PYTHON NEW_PYTHON [--out FILE] [--repeats 15]
 
 Each is a process that waits while the other one runs. Every case of `unbounded bench`, one step of
-generation and the memory alone. Run it when nothing else runs.
+generation, and the memory alone. Run it when nothing else runs.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""What products of bfloat16 numbers save, and how far off they are: layers and training steps.
+"""Products of bfloat16 numbers: what they save, and how large their errors are.
 
     python benchmarks/precision.py > benchmarks/precision.json
 
 One thread, the sizes of Grefenstette et al. 2015 (256 units, batches of 10). Layers: forward and
-backward pass over 75 steps of 256 inputs, nn.LSTM among them. Steps: loss, gradient and RMSProp on
-the batches of copy. Each under every precision of torch.set_float32_matmul_precision, one after the
+backward pass over 75 steps of 256 inputs, with nn.LSTM. Steps: loss, gradient and RMSProp on the
+batches of copy. Each under every precision of torch.set_float32_matmul_precision, one after the
 other in each round; medians in ms, and the ratio to the highest precision. Errors: of the outputs
 and of the worst gradient, relative in the norm, from the same layer in float64.
 """

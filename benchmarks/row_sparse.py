@@ -1,13 +1,12 @@
-"""A step of plain SGD on one stream of many words: what the columns that are looked up cost.
+"""A step of SGD on one stream of many different symbols, with and without row-sparse gradients.
 
     python benchmarks/row_sparse.py > benchmarks/row_sparse.json
 
-One thread, the sizes of Joulin & Mikolov 2015, Table 4 (10 000 words, 100 units, pieces of 50) on
-words of random order, whose frequencies fall as those of a text (Zipf). The same piece is trained
-in three ways, one after the other: "turned": the gradient of the input matrix is made as that of
-an embedding and turned around (as until November 2026); "whole": it is made as the matrix is laid
-out; "in use": what training does, only the columns of the piece's words have a gradient and are
-stepped. Medians in ms.
+One thread, the sizes of Joulin & Mikolov 2015, Table 4 (10 000 words, 100 units, chunks of 50).
+Words are drawn by Zipf's law. Each chunk is trained in three ways, one after the other: "turned"
+computes the gradient of the input matrix as the gradient of an embedding, and transposes it (used
+until November 2026); "whole" computes the dense gradient in the layout of the matrix; "in use"
+computes and updates only the columns of the words in the chunk. Medians in ms.
 """
 
 from __future__ import annotations

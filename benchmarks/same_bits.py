@@ -1,11 +1,11 @@
-"""Whether a change of the kernels leaves every bit as it was: the guard of the kernel frame.
+"""Whether a change of the kernels keeps every bit of outputs, states and gradients.
 
     python benchmarks/same_bits.py record FILE      # before the change
     python benchmarks/same_bits.py compare FILE     # after it
 
-Runs layers, unrolls and streams of every memory on the fused kernels and keeps a hash of each
-output, final state and gradient. Only public names are used, so that the same file runs before and
-after. Hashes belong to one build (UNBOUNDED_ISA names another) and are not for other processors.
+Runs layers, unrolls and streams of every memory on the kernels and stores a hash of each output,
+final state and gradient. Only public names are used, so that the same file runs before and after.
+Hashes belong to one build (UNBOUNDED_ISA selects another) and one processor.
 """
 
 from __future__ import annotations

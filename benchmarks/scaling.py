@@ -1,13 +1,12 @@
-"""How cost grows with the length: inference time a step, and peak memory of training.
+"""How cost grows with the length: time per step of inference, and peak memory of training.
 
     python benchmarks/scaling.py > benchmarks/scaling.json
 
-Inference: a memory on decisive instructions (push and pop saturated at 0 or 1), as a trained one
-gives them. "per_call": whole calls of T 200 and T 20 000 in turns, time per step, medians; every
-call packs the weights once, which the short one feels more. "one_session": within one open session,
-where nothing is packed, steps 19 400 to 20 000 over steps 200 to 800: the stricter of the two.
-Memory: the peak resident size that a forward and backward pass adds, each in a process of its own.
-One thread.
+Inference: a memory with push and pop gates saturated at 0 or 1. "per_call": calls of T 200 and
+T 20 000 in turns, time per step, medians. Every call packs the weights once, which matters more for
+short calls. "one_session": steps 19 400 to 20 000 against steps 200 to 800 within one session,
+where nothing is packed; this is the stricter comparison. Memory: the peak resident size that a
+forward and backward pass adds, each in its own process. One thread.
 """
 
 from __future__ import annotations

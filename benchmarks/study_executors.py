@@ -1,11 +1,12 @@
-"""A study of many tiny runs on each executor: is each run trained once, and what is lost?
+"""A study of many tiny runs on each executor: is each run trained once, and what is the overhead?
 
     python benchmarks/study_executors.py --runs 1000 --write
 
-It runs, one after the other: the process pool; eight shards that start at random moments, two of
-which are killed with -9 and one of which has a clock that is an hour wrong (Debian's faketime);
-submitit's local and debug executors; and a Ray cluster of two nodes on this machine, one of which
-is killed. `--only pool,shards` chooses. The numbers go to benchmarks/study_executors.json.
+The executors run one after the other: the process pool; eight shards that start at random moments,
+two of which are killed with -9 and one of which has a clock that is an hour wrong (Debian's
+faketime); submitit's local and debug executors; and a Ray cluster of two nodes on this computer,
+one of which is killed. `--only pool,shards` selects executors. The numbers are written to
+benchmarks/study_executors.json.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Training a Stack RNN with an update after every symbol: symbols a second on one core.
+"""Training a Stack RNN with an update after every symbol: symbols per second on one core.
 
     python benchmarks/symbol_update.py > benchmarks/symbol_update.json
 
-`SymbolTrainer`, which `--training.update per_symbol` is, on one stream of a^n b^n, n up to 20: 40
-hidden units and 10 stacks of at most 200 cells, k = 2, without NO-OP, R = 0, errors through 50
-steps, as `--protocol paper` has it. Its products are numpy's: set OMP_NUM_THREADS=1. Seconds are
-those of the process, so that programs beside it count for little.
+The component of `--training.update per_symbol` on one stream of a^n b^n, n up to 20: 40 hidden
+units and 10 stacks of at most 200 cells, k = 2, without NO-OP, R = 0, gradients through 50 steps,
+as in `--protocol paper`. Its products are numpy's: set OMP_NUM_THREADS=1. Seconds are processor
+time of the process, so other programs have little effect.
 """
 
 from __future__ import annotations

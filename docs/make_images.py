@@ -257,7 +257,7 @@ def lengths_table(table: dict[str, Any]) -> str:
     header = [
         "task",
         *(paper.models[model].title for model in MASTERED),
-        "of these right at n = 1000",
+        "of these correct at n = 1000",
     ]
     lines = [header, ["---"] * len(header)]
     tasks = dict.fromkeys(task for task, _ in cells)

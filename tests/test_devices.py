@@ -184,5 +184,5 @@ def test_verified_and_extracted(device: str) -> None:
     options = VerifyOptions(symbols_each=100, times=(0.125,), count=5)
     found = list(findings_of(model, task, options))
     assert found
-    assert all(each.right == each.count for each in found)
+    assert all(each.correct == each.count for each in found)
     assert extract(model, task, budget=300).listed.first is None

@@ -125,10 +125,10 @@ def hardened(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("harm", "right"), [(True, 1), (False, 1), (None, 1), (False, 0), ("not hardened", 0)]
+    ("harm", "correct"), [(True, 1), (False, 1), (None, 1), (False, 0), ("not hardened", 0)]
 )
 def test_the_next_commands_depend_on_the_hardened_model_and_its_score(
-    harm: bool | str | None, right: int, capsys: Capture, tmp_path: Path, hardened: Path
+    harm: bool | str | None, correct: int, capsys: Capture, tmp_path: Path, hardened: Path
 ) -> None:
     """A model without correct sequences gets no advice to harden or verify it."""
     folder = Path(shutil.copytree(hardened, tmp_path / hardened.name))
@@ -138,14 +138,14 @@ def test_the_next_commands_depend_on_the_hardened_model_and_its_score(
         del report["hardened"]["harm"]
     elif harm == "not hardened":
         del report["hardened"]
-    report["validation"]["right"] = right
+    report["validation"]["correct"] = correct
     (folder / "report.json").write_text(json.dumps(report))
     _say_next(tiny_streams(batches=1), make_task("anbn"), folder, quiet=False)
     heading, explore, actions, *verify = capsys.readouterr().out.splitlines()
     assert heading == "next:"
     assert explore.split()[:2] == ["unbounded", "explore"]
     assert ("--hardened" in explore, "--hardened" in actions) == (not harm, not harm)
-    assert [line.split()[:2] for line in verify] == [["unbounded", "verify"]] * right
+    assert [line.split()[:2] for line in verify] == [["unbounded", "verify"]] * correct
     assert main(shlex.split(actions)[1:]) == 0
 
 
@@ -157,7 +157,7 @@ def test_hardening_is_suggested_only_if_some_sequences_are_correct(
     _say_next(config, make_task("copy"), folder, quiet=False)
     assert "unbounded harden" not in capsys.readouterr().out
     report = json.loads((folder / "report.json").read_text())
-    report["rows"][0]["right"] = 1
+    report["rows"][0]["correct"] = 1
     (folder / "report.json").write_text(json.dumps(report))
     _say_next(config, make_task("copy"), folder, quiet=False)
     assert "unbounded harden" in capsys.readouterr().out

@@ -36,7 +36,7 @@ def test_answers_are_exact(name, lengths):
     found = score(
         model, task, seed=1, split="test", lengths=LengthRange.parse(lengths), count=60, judge=judge
     )
-    assert found.right == 60
+    assert found.correct == 60
 
 
 @pytest.mark.parametrize("group", ["S3", "A4xZ5"])
@@ -45,7 +45,7 @@ def test_products_are_exact(group):
     found = score(
         model, task, seed=1, split="test", lengths=LengthRange(200, 200), count=5, judge=judge
     )
-    assert found.right == 5
+    assert found.correct == 5
 
 
 @pytest.mark.parametrize("language", list(LANGUAGES)[:7])
@@ -70,7 +70,7 @@ def test_a_network_is_verified_far_beyond_the_training_lengths(name):
     options = VerifyOptions(most=6, times=(125,), count=2)
     findings = list(findings_of(CONSTRUCTIONS[name](), make_task(name), options))
     assert findings[-1].length == 5000
-    assert all(finding.right == finding.count for finding in findings)
+    assert all(finding.correct == finding.count for finding in findings)
     assert [finding.count for finding in findings if finding.every] == (
         [2, 4, 8, 16, 32, 64] if name == "parity_check" else [2, 6, 30, 114, 390, 1266]
     )

@@ -105,13 +105,13 @@ def test_dyck_words(kinds, backend):
     generator, model = random.Random(3), network("dyck", backend, kinds=kinds)
     for _ in range(60):
         word = [generator.randrange(2 * kinds) for _ in range(12)]
-        open_, is_right, labels = [], True, []
+        open_, is_correct, labels = [], True, []
         for symbol in word:
             if symbol < kinds:
                 open_.append(symbol)
             else:
-                is_right = is_right and bool(open_) and open_.pop() == symbol - kinds
-            labels.append(is_right and not open_)
+                is_correct = is_correct and bool(open_) and open_.pop() == symbol - kinds
+            labels.append(is_correct and not open_)
         prediction = model(torch.tensor([word]))[0][0, :, 0] > 0
         assert prediction.tolist() == labels
 
@@ -133,13 +133,13 @@ def test_at_a_hundred_times_the_length_of_training(name):
         long = LengthRange(98, 100) if name == "anbmc_product" else LengthRange(1898, 1900)
         streams = make_task(name, sequences=3).judged(1, "test", 0, 2, long)
         result = score_streams(model, streams)
-        assert (result.right, result.count) == (4, 4)
+        assert (result.correct, result.count) == (4, 4)
         assert result.nats < 1e-6
     else:
         small = make_task(name, symbols=8)
         model = network(name, symbols=8)
         result = score(model, small, seed=1, split="test", lengths=LengthRange(6400, 6400), count=2)
-        assert result.right == 2
+        assert result.correct == 2
 
 
 @pytest.mark.parametrize("name", CONSTRUCTIONS)

@@ -47,7 +47,7 @@ def test_at_ten_times_the_length_of_training(name):
     task = make_task(name.split("_")[0], symbols=5)
     model = on(name, 640)
     result = score(model, task, seed=1, split="test", lengths=LengthRange(640, 640), count=2)
-    assert result.right == 2
+    assert result.correct == 2
 
 
 @pytest.mark.parametrize("backend", ["auto", "reference"])
@@ -59,7 +59,7 @@ def test_two_rolling_tapes_duplicate_a_string(lengths, count, backend):
         model, task, seed=1, split="test", lengths=LengthRange.parse(lengths), count=count,
         judge=lambda *answer: answer_scores(*answer)[:2],
     )  # fmt: skip
-    assert found.right == count
+    assert found.correct == count
 
 
 def test_rolling_tapes_are_moved_by_gates_of_0_or_1():
@@ -76,9 +76,9 @@ def test_a_tape_counts_as_far_as_it_has_slots():
     """With one slot more than n, the cell before the first a stays empty for the next sequence."""
     task, options = make_task("anbn"), VerifyOptions(most=21, times=())
     result = list(findings_of(constructions.anbn_on_tape(slots=20), task, options))
-    assert [measured.right for measured in result] == [1] * 20 + [0]
+    assert [measured.correct for measured in result] == [1] * 20 + [0]
     streams = make_task("anbn", sequences=4).judged(1, "test", 0, 2, LengthRange(19, 19))
-    assert score_streams(constructions.anbn_on_tape(slots=20), streams).right == 6
+    assert score_streams(constructions.anbn_on_tape(slots=20), streams).correct == 6
     assert all(measured.certainty == 1 for measured in result)
 
 
@@ -87,7 +87,7 @@ def test_a_copy_on_a_tape_that_is_too_short_is_wrong():
     result = score(
         on("copy_on_tape", 9), task, seed=1, split="test", lengths=LengthRange(10, 10), count=5
     )
-    assert result.right == 0
+    assert result.correct == 0
 
 
 @pytest.mark.parametrize("name", [*MADE, "anbn_on_tape"])

@@ -88,5 +88,5 @@ def test_rows_selection_metric_and_success():
     assert METRIC_SET.lines(rows)[1][:6] == ("1:5", "50", "0.000", "0.000", "24.2", "1.000")
     assert METRIC_SET.label(rows) == "1-5_6-8-n50"
     assert METRIC_SET.further([{**rows[1], "role": "longer"}]).keys() == {"6:8"}
-    assert METRIC_SET.assess(evaluator, LengthRange(6, 8), 3, 10).right == 0
+    assert METRIC_SET.assess(evaluator, LengthRange(6, 8), 3, 10).correct == 0
     assert METRIC_SET.validation_batch(evaluator).inputs.shape[0] == 20

@@ -11,7 +11,7 @@ from unbounded.evaluation import METRIC_SETS, EvaluationPlan
 from unbounded.tasks import LengthRange, make_task
 
 
-class Right(nn.Module):
+class Correct(nn.Module):
     """Answers by the task's rule up to a length, and zeros beyond."""
 
     def __init__(self, task, most: int) -> None:
@@ -34,7 +34,7 @@ class Right(nn.Module):
 
 
 def evaluator(most, task):
-    return evaluator_of(Right(task, most), task, validation=task.train_lengths)
+    return evaluator_of(Correct(task, most), task, validation=task.train_lengths)
 
 
 def test_a_range_has_the_means_of_its_lengths() -> None:
@@ -44,10 +44,10 @@ def test_a_range_has_the_means_of_its_lengths() -> None:
     plan = EvaluationPlan("test", 5, lengths, 16, every=2)
     train, test = rule.rows(evaluator(50, task), plan)
     assert (train["role"], train["token_accuracy"], train["exact_match"]) == ("train", 1.0, 1.0)
-    assert train["right_up_to"] == 39
+    assert train["correct_up_to"] == 39
     assert [at["n"] for at in test["per_n"]] == list(range(41, 60, 2))
     assert [at["exact_match"] for at in test["per_n"]] == [1.0] * 5 + [0.0] * 5
-    assert (test["right_up_to"], test["exact_match"]) == (49, 0.5)
+    assert (test["correct_up_to"], test["exact_match"]) == (49, 0.5)
     mean = sum(at["token_accuracy"] for at in test["per_n"]) / 10
     assert test["token_accuracy"] == pytest.approx(mean)
     assert 0.7 < mean < 0.8

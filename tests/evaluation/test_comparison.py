@@ -97,7 +97,7 @@ def test_a_share_is_the_metric_sets() -> None:
     sets = comparison_sets(own, [own.train_lengths])
     shares = compare(metric_set, own.model, sets)
     score = metric_set.assess(own, own.train_lengths, 0, 1000)
-    assert shares["lengths 1:3"] == (score.right, 1000)
+    assert shares["lengths 1:3"] == (score.correct, 1000)
     assert set(shares) == {subset.name for subset in sets}
 
 

@@ -54,7 +54,7 @@ def test_strings_with_nan_are_incorrect_and_counted(name: str, options: dict[str
     evaluation_plan = EvaluationPlan("test", 1, [task.test_lengths], 9, every=5, streams=3)
     (row,) = metric_set.rows(evaluator, evaluation_plan)
     assert row["nan"] >= row["count"] / 3
-    assert row["right"] <= row["count"] - row["nan"]
+    assert row["correct"] <= row["count"] - row["nan"]
     shares = (
         "token_accuracy", "accuracy", "exact_match", "symbol_accuracy", "prefix_accuracy",
         "partial_accuracy",
@@ -70,7 +70,7 @@ def test_strings_with_nan_are_incorrect_and_counted(name: str, options: dict[str
     assert note in table(stored).splitlines()
     metric_set.details(stored["rows"])
     metric_set.values(stored)
-    assert metric_set.assess(evaluator, task.test_lengths, 0, 9).right <= 6
+    assert metric_set.assess(evaluator, task.test_lengths, 0, 9).correct <= 6
 
 
 def test_nan_above_the_bound_is_infinite() -> None:
@@ -93,7 +93,7 @@ def test_nan_whose_likeliest_symbol_is_the_target_is_wrong() -> None:
     first = batch._replace(targets=torch.zeros_like(batch.targets))
     assert all(mask.any() for mask in first.mask)
     task.batch = lambda *arguments, **options: first
-    assert metric_set_of("sequences").assess(evaluator, task.train_lengths, 0, 9).right == 6
+    assert metric_set_of("sequences").assess(evaluator, task.train_lengths, 0, 9).correct == 6
 
 
 def test_a_mean_that_was_nan_is_read_from_a_report() -> None:

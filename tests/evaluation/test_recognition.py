@@ -44,8 +44,8 @@ def test_rows_are_of_all_strings_and_of_bands() -> None:
     assert sum(band["count"] for band in bands) == test["count"] == 300
     assert bands[0]["accuracy"] == 1.0
     # Beyond 10 symbols every string is rejected.
-    assert bands[1]["positives_right"] == bands[2]["positives_right"] == 0
-    assert bands[1]["right"] == bands[1]["count"] - bands[1]["positives"]
+    assert bands[1]["positives_correct"] == bands[2]["positives_correct"] == 0
+    assert bands[1]["correct"] == bands[1]["count"] - bands[1]["positives"]
     assert rule.succeeded([train, test]) is None
     facts = rule.facts(evaluator, EvaluationPlan("test", 5, None, 4))["validation"]
     assert facts["accuracy"] == 1.0

@@ -18,7 +18,7 @@ TASK = make_task("anbn", sequences=4)
 
 
 def correct(model):
-    return sum(score.right for score in score_lengths(model, TASK, LengthRange(2, 9), seed=0))
+    return sum(score.correct for score in score_lengths(model, TASK, LengthRange(2, 9), seed=0))
 
 
 @pytest.mark.parametrize(("count", "place"), [(1, 0), (4, 2), (5, 0)])

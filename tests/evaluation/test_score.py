@@ -50,7 +50,7 @@ def test_chunks_do_not_change_scores(half_trained: MemoryModel) -> None:
         )
 
     full = scored(10**6)
-    assert 0 < full.right < 50
+    assert 0 < full.correct < 50
     assert scored(30) == full
     assert scored(1) == full
 
@@ -61,7 +61,7 @@ def test_start_and_count_choose_the_examples(half_trained: MemoryModel) -> None:
         score(half_trained, tiny_task, seed=1, split="test", lengths=RANGE, count=n, start=start)
         for n, start in ((30, 0), (20, 30), (50, 0))
     ]
-    assert parts[0].right + parts[1].right == parts[2].right
+    assert parts[0].correct + parts[1].correct == parts[2].correct
     mean = (30 * parts[0].partial_accuracy + 20 * parts[1].partial_accuracy) / 50
     assert mean == pytest.approx(parts[2].partial_accuracy, abs=1e-12)
 
@@ -78,18 +78,18 @@ def test_teacher_forcing_scores_as_greedy_generation_does(half_trained: MemoryMo
         tiny_task.end_token,
         max_length=int(prompt.target_lengths.max()),
     )
-    right, partial_accuracy = 0, 0.0
+    correct, partial_accuracy = 0, 0.0
     for number in range(count):
         length = int(prompt.target_lengths[number])
         target = prompt.targets[number, :length].tolist()
         got = outputs[number, :length].tolist()
         got += [-1] * (length - len(got))
         same = [a == b for a, b in zip(target, got, strict=True)]
-        right += all(same)
+        correct += all(same)
         partial_accuracy += (same.index(False) if not all(same) else length) / length
     forced = score(half_trained, tiny_task, seed=1, split="test", lengths=RANGE, count=count)
-    assert 0 < right < count
-    assert forced.right == right
+    assert 0 < correct < count
+    assert forced.correct == correct
     assert forced.partial_accuracy == pytest.approx(partial_accuracy / count, abs=1e-12)
 
 
@@ -109,16 +109,16 @@ def test_count_below_one_is_an_error() -> None:
 
 def test_wilson_interval_by_hand() -> None:
     # p = 0.9, n = 100, z = 1.959964: (p + z^2/2n +- z sqrt(p(1-p)/n + z^2/4n^2)) / (1 + z^2/n)
-    low, high = Score(count=100, right=90, partial_accuracy=1.0, partial_error=0.0).interval()
+    low, high = Score(count=100, correct=90, partial_accuracy=1.0, partial_error=0.0).interval()
     assert low == pytest.approx(0.825634, abs=1e-6)
     assert high == pytest.approx(0.944771, abs=1e-6)
-    low, high = Score(count=1000, right=1000, partial_accuracy=1.0, partial_error=0.0).interval()
+    low, high = Score(count=1000, correct=1000, partial_accuracy=1.0, partial_error=0.0).interval()
     assert low == pytest.approx(0.996173, abs=1e-6)
     assert high == 1.0
 
 
 def test_report_has_settings_origin_and_counts() -> None:
-    scored = Score(count=1000, right=999, partial_accuracy=0.9995, partial_error=1e-4)
+    scored = Score(count=1000, correct=999, partial_accuracy=0.9995, partial_error=1e-4)
     rows = [row(LengthRange(65, 128), scored, "test")]
     report = make_report(
         task="copy", metric_set="sequences", split="test", seed=7, rows=rows, batches=3
@@ -137,6 +137,6 @@ def test_report_has_settings_origin_and_counts() -> None:
 @pytest.mark.parametrize("confidence", [0.5, 0.95, 0.999])
 def test_wilson_interval_is_that_of_scipy(confidence: float) -> None:
     for count in (1, 2, 7, 59, 199, 1000, 11741):
-        for right in {0, 1, count // 3, count - 1, count}:
-            result = binomtest(right, count).proportion_ci(confidence, method="wilson")
-            assert wilson(right, count, confidence) == pytest.approx(result, abs=1e-12)
+        for correct in {0, 1, count // 3, count - 1, count}:
+            result = binomtest(correct, count).proportion_ci(confidence, method="wilson")
+            assert wilson(correct, count, confidence) == pytest.approx(result, abs=1e-12)

@@ -13,10 +13,10 @@ from tests.evaluation.evaluators import evaluator_of
 from unbounded.errors import ConfigError, ShapeError
 from unbounded.evaluation import (
     LengthScore,
+    correct_sequences,
     percent_of_lengths,
     score_lengths,
     score_streams,
-    sequence_rights,
 )
 from unbounded.evaluation.metric_sets import EvaluationPlan
 from unbounded.evaluation.metric_sets.lengths import Lengths, stream_row
@@ -80,29 +80,29 @@ def test_correct_sequences_by_hand():
     ]
     assert streams.scored == 3
 
-    def rights(*wrong):
+    def are_correct(*wrong):
         predicted = targets.clone()
         predicted[0, list(wrong)] = 1 - predicted[0, list(wrong)]
-        return sequence_rights(predicted, targets, judged, streams.scored)[0].tolist()
+        return correct_sequences(predicted, targets, judged, streams.scored)[0].tolist()
 
-    assert rights() == [True, True, True]
-    assert rights(0, 1, 2, 5, 6, 7, 11) == [True, True, True]  # not determined, so not judged
-    assert rights(3) == [False, True, True]
-    assert rights(4) == [False, True, True]  # the first a of the next one
-    assert rights(8) == [True, False, True]
-    assert rights(10, 12) == [True, False, False]
-    assert rights(17, 19) == [True, True, True]  # the last one is not scored
+    assert are_correct() == [True, True, True]
+    assert are_correct(0, 1, 2, 5, 6, 7, 11) == [True, True, True]  # not determined, so not judged
+    assert are_correct(3) == [False, True, True]
+    assert are_correct(4) == [False, True, True]  # the first a of the next one
+    assert are_correct(8) == [True, False, True]
+    assert are_correct(10, 12) == [True, False, False]
+    assert are_correct(17, 19) == [True, True, True]  # the last one is not scored
 
 
 def test_memorization_is_not_judged_by_the_next_sequence():
     streams = streams_of("memorization", "12=21 2122=2212")
     predicted = streams.batch.targets.clone()
     predicted[0, 5] = 0
-    rights = sequence_rights(predicted, streams.batch.targets, streams.judged, 1)
-    assert rights.tolist() == [[True]]
+    are_correct = correct_sequences(predicted, streams.batch.targets, streams.judged, 1)
+    assert are_correct.tolist() == [[True]]
     predicted[0, 4] = 2
-    rights = sequence_rights(predicted, streams.batch.targets, streams.judged, 1)
-    assert rights.tolist() == [[False]]
+    are_correct = correct_sequences(predicted, streams.batch.targets, streams.judged, 1)
+    assert are_correct.tolist() == [[False]]
 
 
 def test_percent_of_lengths_by_hand():
@@ -121,7 +121,7 @@ def test_percent_of_lengths_by_hand():
 def test_shapes_must_agree():
     tokens = torch.zeros(2, 3, dtype=torch.int64)
     with pytest.raises(ShapeError, match=r"one shape \[B, T\]"):
-        sequence_rights(tokens, tokens[:, :2], tokens, 1)
+        correct_sequences(tokens, tokens[:, :2], tokens, 1)
 
 
 class Counter(torch.nn.Module):
@@ -162,7 +162,7 @@ def test_each_length_has_a_score(chunk_steps, carry_state):
     assert [score.n for score in scores] == list(range(2, 10))
     # All streams of one n are the same for a^n b^n: one is scored.
     count = 9 if carry_state else 3
-    assert [score.right for score in scores] == [count] * 5 + [0] * 3
+    assert [score.correct for score in scores] == [count] * 5 + [0] * 3
     assert {score.count for score in scores} == {count}
     assert percent_of_lengths(scores) == 62.5
 
@@ -242,7 +242,7 @@ def test_different_streams_are_all_scored():
 def test_any_range_up_to_a_thousand():
     task = make_task("anbn").with_sequences(3)
     scores = score_lengths(Counter(999), task, LengthRange(998, 1000), seed=0)
-    assert [score.right for score in scores] == [2, 2, 0]
+    assert [score.correct for score in scores] == [2, 2, 0]
 
 
 def test_a_check_can_stop_the_evaluation_before_the_first_call():
@@ -291,7 +291,7 @@ def test_validation_has_runs_of_short_sequences_like_the_test(patience, solved):
     short = score_lengths(
         model, task.with_sequences(200), LengthRange(2, 3), seed=1, carry_state=True
     )
-    assert all(score.right == score.count for score in short) is solved
+    assert all(score.correct == score.count for score in short) is solved
 
 
 def test_parallel_streams_are_scored_like_single_ones():
@@ -301,7 +301,7 @@ def test_parallel_streams_are_scored_like_single_ones():
     both = score_streams(model, *parts, chunk_steps=7)
     scores = [score_streams(model, part, chunk_steps=7) for part in parts]
     assert both.count == sum(score.count for score in scores)
-    assert both.right == sum(score.right for score in scores)
+    assert both.correct == sum(score.correct for score in scores)
     symbols = [int(((part.judged >= 0) & (part.judged < 3)).sum()) for part in parts]
     nats = sum(score.nats * count for score, count in zip(scores, symbols, strict=True))
     assert both.nats == pytest.approx(nats / sum(symbols))

@@ -39,7 +39,7 @@ def row(
     lengths: str, role: str, exact_match: float = 0.125, partial_accuracy: float = 0.5
 ) -> dict[str, Any]:
     accuracies = {"exact_match": exact_match, "prefix_accuracy": partial_accuracy}
-    return {"lengths": lengths, "role": role, "right": 1, "count": 1, **accuracies}
+    return {"lengths": lengths, "role": role, "correct": 1, "count": 1, **accuracies}
 
 
 def made_up_report(

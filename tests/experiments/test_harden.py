@@ -484,9 +484,9 @@ def test_the_hardening_of_a_stream_mixes_all_lengths() -> None:
     assert str(hardening_lengths(planned, shorter_lengths(planned))) == "1:19"
 
 
-@pytest.mark.parametrize(("right", "kept"), [(0, None), (1, "1:7")])
+@pytest.mark.parametrize(("correct", "kept"), [(0, None), (1, "1:7")])
 def test_hardening_adds_shorter_strings_that_the_model_has_learned(
-    right: int, kept: str | None, monkeypatch: pytest.MonkeyPatch
+    correct: int, kept: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise a^n b^2n, seed 1, loses 14 % of longer strings; n = 1 is never correct."""
     config = composed(preset_of("copy"))
@@ -496,7 +496,7 @@ def test_hardening_adds_shorter_strings_that_the_model_has_learned(
 
     def assess(*arguments: Any) -> Score:
         asked.append(str(arguments[1]))
-        return Score(1000, right, 0.0, 0.0)
+        return Score(1000, correct, 0.0, 0.0)
 
     monkeypatch.setattr(planned.metric_set, "assess", assess)
     lengths = kept_lengths(planned, evaluator)
@@ -615,20 +615,20 @@ def test_a_stack_that_is_needed_far_beyond_training_is_not_removed(
 ) -> None:
     looked: list[tuple[str, int]] = []
 
-    def right_on_all(
+    def correct_on_all(
         self: Lengths, evaluator: Evaluator, lengths: LengthRange, start: int, count: int
     ) -> Any:
         looked.append((str(lengths), count))
         return StreamScore(count, count, 1.0, 0.0)
 
-    def asked_once(model: MemoryModel, right: Callable[[MemoryModel], float], **_: Any) -> Any:
+    def asked_once(model: MemoryModel, correct: Callable[[MemoryModel], float], **_: Any) -> Any:
         looked.clear()
-        assert right(model) == sum(count for _, count in looked)
+        assert correct(model) == sum(count for _, count in looked)
         asked.extend(looked)
         return Removal(model, (), 1, 2, True)
 
     asked: list[tuple[str, int]] = []
-    monkeypatch.setattr(Lengths, "assess", right_on_all)
+    monkeypatch.setattr(Lengths, "assess", correct_on_all)
     monkeypatch.setattr("unbounded.experiments.run.hardening_phase.remove_unused", asked_once)
     config = tiny_streams(batches=1)
     config.hardening = {

@@ -104,7 +104,7 @@ def test_a_study_may_have_its_runs_verified(tmp_path, monkeypatch):
     # A verification of fewer sequences than requested does not count.
     assert copy_reports([asking(4).trials[0]], tmp_path / "runs", tmp_path / "out")
     (folder / "verification-model.json").write_text("[]")
-    with pytest.raises(CheckpointError, match="is not a verification report of version 1"):
+    with pytest.raises(CheckpointError, match="is not a verification report of version 2"):
         call(study, tmp_path)
 
 

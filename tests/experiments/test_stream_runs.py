@@ -69,7 +69,7 @@ def test_a_stream_run_leaves_a_complete_folder(finished: Path) -> None:
     assert (row["lengths"], row["lengths_scored"], row["count"]) == ("2:6", 5, 5 * 3)
     assert [each["n"] for each in row["per_n"]] == [2, 3, 4, 5, 6]
     assert row["percent_of_lengths"] == 100 * row["lengths_mastered"] / 5
-    assert sum(each["right"] for each in row["per_n"]) == row["right"]
+    assert sum(each["correct"] for each in row["per_n"]) == row["correct"]
     validation = report["validation"]
     assert validation["lengths"] == "2:4"
     assert validation["count"] >= 12

@@ -191,8 +191,8 @@ def parity(layer, length, batches):
         optimizer.step()
     bits = torch.randint(0, 2, (256, 2 * length))
     with torch.no_grad():
-        right = readout(layer(F.one_hot(bits, 2).float())[0]).argmax(-1) == bits.cumsum(1) % 2
-    return right[:, length:].double().mean().item()
+        correct = readout(layer(F.one_hot(bits, 2).float())[0]).argmax(-1) == bits.cumsum(1) % 2
+    return correct[:, length:].double().mean().item()
 
 
 KINDS = {

@@ -414,7 +414,7 @@ def test_a_trained_stack_rnn_hardens_to_a_smaller_model_that_generalises(tmp_pat
                 optimizer.step()
 
     def score(candidate, lengths, split="validation"):
-        return sum(s.right for s in score_lengths(candidate, TASK, lengths, seed=7, split=split))
+        return sum(s.correct for s in score_lengths(candidate, TASK, lengths, seed=7, split=split))
 
     near, beyond = LengthRange(2, 20), LengthRange(40, 50)
     assert score(model, beyond, "test") < 5 * len(beyond)

@@ -20,7 +20,7 @@ VALIDATION = TASK.batch(0, "validation", 0, 20, NEAR)
 
 
 def correct(model: torch.nn.Module, lengths: LengthRange) -> int:
-    return score(model, TASK, seed=1, split="test", lengths=lengths, count=20).right
+    return score(model, TASK, seed=1, split="test", lengths=lengths, count=20).correct
 
 
 def hardened(model, folder, *, factor=2.0):
@@ -28,7 +28,7 @@ def hardened(model, folder, *, factor=2.0):
 
     def error(model: torch.nn.Module) -> float:
         result = score(model, TASK, seed=0, split="validation", lengths=NEAR, count=20)
-        return 1 - result.right / result.count
+        return 1 - result.correct / result.count
 
     rule = Harden(model, VALIDATION, error, every=2, factor=factor)
     run = Run(folder, model, learning_rate=1e-4, batches=40)

@@ -53,7 +53,9 @@ def test_two_flawless_checks_in_a_row_are_needed_each_on_fresh_sequences() -> No
         state.batch = batch
         reasons.append(check(rule, state, assess)[0])
     assert reasons[:3] == [None, None, None]
-    assert reasons[3] == "solved: 100 validation sequences of length 4:6 all right 2 times in a row"
+    assert (
+        reasons[3] == "solved: 100 validation sequences of length 4:6 all correct 2 times in a row"
+    )
     full = [asked for asked in assess.asked if asked[1] == 100]
     assert full == [(0, 100), (100, 100), (200, 100), (300, 100)]
 
@@ -67,7 +69,7 @@ def test_a_share_of_correct_sequences_can_stop_training() -> None:
         reasons.append(check(rule, state, assess)[0])
     assert reasons[:4] == [None] * 4
     assert reasons[4] == (
-        "solved: 100 validation sequences of length 4:6, at least 0.99 of them right, "
+        "solved: 100 validation sequences of length 4:6, at least 0.99 of them correct, "
         "2 times in a row"
     )
 

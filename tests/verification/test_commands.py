@@ -38,7 +38,7 @@ def test_a_tiny_trained_run(copying, capsys):
     assert report["alphabet"] == ["s0", "s1"]
     assert {row["how"] for row in report["rows"]} == {"every", "drawn"}
     drawn = [row for row in report["rows"] if row["how"] == "drawn"]
-    assert all(0 <= row["right_share_95"][0] <= row["right_share_95"][1] <= 1 for row in drawn)
+    assert all(0 <= row["correct_share_95"][0] <= row["correct_share_95"][1] <= 1 for row in drawn)
     assert all(0.5 <= row["least_certainty"] < 0.999 for row in report["rows"])
     assert drawn[-1]["course"][0]["steps"][0] == 0
     message = failing(capsys, "extract", str(copying))

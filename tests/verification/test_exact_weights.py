@@ -31,4 +31,4 @@ def test_the_weights_are_exact_at_twice_the_training_length(run: Path, tmp_path:
     assert len(rows) >= 2
     # Counters are trained from n = 2 on; that of four letters is wrong at n = 1.
     trained = [row for row in rows if (run.name, row["length"]) != ("anbncndn", 1)]
-    assert all(row["right"] == row["count"] for row in trained), rows
+    assert all(row["correct"] == row["count"] for row in trained), rows

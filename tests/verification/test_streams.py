@@ -114,7 +114,7 @@ def test_a_source_without_a_listing_raises_an_error():
 def test_a_constructed_network_is_correct_everywhere(name):
     options = VerifyOptions(most=30, symbols_each=500, times=(1.5, 4), count=5)
     findings = list(findings_of(constructions.CONSTRUCTIONS[name](), make_task(name), options))
-    assert all(finding.right == finding.count for finding in findings)
+    assert all(finding.correct == finding.count for finding in findings)
     assert all(finding.margin > 10 and finding.certainty == 1 for finding in findings)
     listed = [finding.length for finding in findings if finding.every and finding.length <= 28]
     assert listed == list(range(listed[0], listed[-1] + 1))
@@ -125,7 +125,7 @@ def test_a_network_of_another_task_is_wrong():
     options = VerifyOptions(most=5, times=())
     findings = list(findings_of(constructions.anb2n(), make_task("anbn"), options))
     assert [finding.length for finding in findings] == [1, 2, 3, 4, 5]
-    assert all(finding.right == 0 for finding in findings)
+    assert all(finding.correct == 0 for finding in findings)
     assert findings[1].wrong == "a a b b"
 
 
@@ -143,5 +143,5 @@ def test_the_command(tmp_path, capsys):
         {"lengths": "19", "count": 1},
         {"lengths": "38", "count": 1},
     ]
-    assert (report["right_up_to"], report["first_error"]) == (38, None)
+    assert (report["correct_up_to"], report["first_error"]) == (38, None)
     assert report["predicted"]["first_error"] is None

@@ -64,7 +64,7 @@ def test_errors_below_the_training_lengths_are_ignored():
         for n in range(1, 30)
     ]
     prediction = predict(findings, shortest=4)
-    assert (prediction["right_up_to"], prediction["first_error"]) == (29, None)
+    assert (prediction["correct_up_to"], prediction["first_error"]) == (29, None)
     assert list(prediction["predicted"]["trends"]) == ["answers"]
     assert prediction["predicted"]["first_error"] == pytest.approx(100, abs=2)
     assert prediction["predicted"]["by"] == "answers"
@@ -89,7 +89,7 @@ def test_a_drifting_queue_is_caught_at_the_predicted_length(head):
     end = prediction["from_half"]["first_error"]
     assert end == pytest.approx(0.5 / (1 - certainty), rel=0.1)
     # Predicted from lengths up to 24, with a tenth to spare; observed at the next checked length.
-    assert prediction["right_up_to"] < 1.1 * end
+    assert prediction["correct_up_to"] < 1.1 * end
     assert end < 1.1 * prediction["first_error"]
     assert prediction["from_half"]["by"] == "read_vectors"
 
@@ -104,11 +104,11 @@ def test_a_drifting_counter_is_caught_at_the_predicted_length():
     options = VerifyOptions(most=90, times=())
     prediction = predict(list(findings_of(model, make_task("anbn"), options)), 1)
     assert 60 <= prediction["first_error"] <= 80
-    assert prediction["right_up_to"] == prediction["first_error"] - 1
+    assert prediction["correct_up_to"] == prediction["first_error"] - 1
     assert prediction["from_half"]["first_error"] == pytest.approx(
         prediction["first_error"], rel=0.33
     )
     assert (
         prediction["from_half"]["trends"]["read_vectors"]["lengths"][1]
-        <= prediction["right_up_to"] / 2
+        <= prediction["correct_up_to"] / 2
     )

@@ -66,7 +66,7 @@ def test_a_memory_receives_the_source_length_at_the_first_step():
     findings = list(findings_of(model, task, VerifyOptions(most=4, times=(1, 30), count=2)))
     assert [finding.count for finding in findings if finding.every] == [2, 4, 8, 16]
     assert findings[-1].length == 1200
-    assert all(finding.right == finding.count for finding in findings)
+    assert all(finding.correct == finding.count for finding in findings)
     assert {finding.displaced for finding in findings} == {0.0}
 
 
@@ -80,9 +80,9 @@ def test_a_bidirectional_network_reads_each_sequence_in_one_call():
     findings = list(findings_of(model, task, VerifyOptions(most=3, times=(30,), count=2)))
     for finding in findings[:3]:
         batch = task.every(finding.length, 2)
-        is_right = (model(batch.inputs)[0].argmax(-1) == batch.targets) | ~batch.mask
-        assert (finding.right, finding.count) == (int(is_right.all(1).sum()), len(is_right))
-    assert findings[0].right > 0
+        is_correct = (model(batch.inputs)[0].argmax(-1) == batch.targets) | ~batch.mask
+        assert (finding.correct, finding.count) == (int(is_correct.all(1).sum()), len(is_correct))
+    assert findings[0].correct > 0
     assert findings[-1].length == 1200
 
 
@@ -180,7 +180,7 @@ def test_a_constructed_network_is_correct_everywhere(name):
             options,
         )
     )
-    assert all(each.right == each.count for each in findings)
+    assert all(each.correct == each.count for each in findings)
     assert all(each.margin > 10 and each.certainty == 1 for each in findings)
     assert all(each.displaced == 0 for each in findings)
     assert {each.every for each in findings} == {True, False}
@@ -190,7 +190,7 @@ def test_a_network_of_another_task_is_wrong():
     options = VerifyOptions(symbols_each=100, times=(0.125,), count=5)
     model, task = constructions.copy(symbols=3), make_task("reversal", symbols=3)
     findings = list(findings_of(model, task, options))
-    assert [each.right for each in findings if each.every] == [2, 2, 4, 4]
+    assert [each.correct for each in findings if each.every] == [2, 2, 4, 4]
     assert findings[1].wrong == "s0 s1 ||| s1 s0"
 
 
@@ -204,7 +204,7 @@ def test_every_short_sentence_of_a_grammar_is_checked(name, counts):
     options = VerifyOptions(most=max(counts), times=(0.1,), count=3)
     findings = list(findings_of(model, task, options))
     assert {each.length: each.count for each in findings if each.every} == counts
-    assert all(each.right == 0 and each.wrong for each in findings)
+    assert all(each.correct == 0 and each.wrong for each in findings)
     # Lengths with too many sentences are drawn, as are lengths beyond.
     few = VerifyOptions(most=max(counts), symbols_each=200, times=(0.1,), count=3)
     assert len([each for each in findings_of(model, task, few) if each.every]) < len(counts)
@@ -227,7 +227,7 @@ def test_a_wrong_answer_is_shown_in_full(name):
     model = model_of(task, memory={"name": "queue", "width": 4}, hidden_size=6)
     options = VerifyOptions(most=0, times=(1.5,), count=4)
     *_, drawn = findings_of(model, task, options)
-    assert (drawn.length, drawn.right) == (3, 0)
+    assert (drawn.length, drawn.correct) == (3, 0)
     source, target = task.example(options.seed, "test", 0, LengthRange(3, 3))
     assert drawn.wrong == f"{shortened(list(source))} ||| {shortened(list(target))}"
 
@@ -249,7 +249,7 @@ def test_a_model_of_a_gpu_is_verified_on_the_cpu(monkeypatch):
         lambda *arguments, **options: looked.append(options) or certainties(*arguments, **options),
     )
     options = VerifyOptions(symbols_each=100, times=(0.125,), count=5)
-    assert all(each.right == each.count for each in findings_of(model, task, options))
+    assert all(each.correct == each.count for each in findings_of(model, task, options))
     assert set(moved) == {torch.device("cpu")}
     with pytest.raises(BackendError):  # gates are measured on the model's device
         extract(model, task, budget=300)

@@ -336,7 +336,7 @@ def _say_next(config: RunConfig, task: Task, folder: Path, quiet: bool) -> None:
         symbols = shlex.quote("".join((*source, *target)))
         lines.append(f"unbounded actions {named} {symbols}{hardened}")
     scores = [report["validation"]] if "validation" in report else report.get("rows", [])
-    if scores and all(score.get("right") == 0 for score in scores):
+    if scores and all(score.get("correct") == 0 for score in scores):
         pass  # hardening and verification would be useless
     elif part:
         lines.append(f"unbounded verify {named}    # lengths at which it is correct")

@@ -25,10 +25,10 @@ from unbounded.evaluation.score import Score, score
 from unbounded.evaluation.streams import (
     LengthScore,
     StreamScore,
+    correct_sequences,
     percent_of_lengths,
     score_lengths,
     score_streams,
-    sequence_rights,
     stream_loss,
 )
 from unbounded.evaluation.typed_symbols import read_symbols
@@ -54,6 +54,7 @@ __all__ = [
     "action_table",
     "answer_to",
     "answers_of",
+    "correct_sequences",
     "details",
     "make_report",
     "memory_use",
@@ -65,7 +66,6 @@ __all__ = [
     "score",
     "score_lengths",
     "score_streams",
-    "sequence_rights",
     "sequence_scores",
     "stream_loss",
     "table",

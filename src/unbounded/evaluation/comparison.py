@@ -39,17 +39,17 @@ class Share(NamedTuple):
     """How many strings of a set match exactly.
 
     Fields:
-        right: correct strings, 0..total.
+        correct: correct strings, 0..total.
         total: strings of the set, at least 1.
     """
 
-    right: int
+    correct: int
     total: int
 
     @property
     def share(self) -> float:
         """The share of correct strings, in [0, 1]."""
-        return self.right / self.total
+        return self.correct / self.total
 
 
 def comparison_sets(
@@ -108,7 +108,7 @@ def compare(
         score = metric_set.assess(
             evaluator, evaluator.validation_lengths, 0, evaluator.validation_count
         )
-        shares[subset.name] = Share(score.right, score.count)
+        shares[subset.name] = Share(score.correct, score.count)
     return shares
 
 
@@ -151,7 +151,7 @@ def mean_share(shares: Mapping[str, Share]) -> float:
 def is_exact(shares: Mapping[str, Share], sets: Sequence[ComparisonSet]) -> bool:
     """Whether every string of every set without shifted inputs is correct."""
     return all(
-        shares[subset.name].right == shares[subset.name].total
+        shares[subset.name].correct == shares[subset.name].total
         for subset in sets
         if not subset.is_shifted
     )
@@ -162,8 +162,8 @@ def comparison_rows(
 ) -> list[dict[str, Any]]:
     """The comparison as rows for a report, with one row for each set."""
     return [
-        {"set": name, "count": count, "trained": right, "hardened": after[name].right}
-        for name, (right, count) in before.items()
+        {"set": name, "count": count, "trained": correct, "hardened": after[name].correct}
+        for name, (correct, count) in before.items()
     ]
 
 

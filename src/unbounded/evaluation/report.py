@@ -13,7 +13,7 @@ from unbounded.evaluation.provenance import provenance
 from unbounded.files import printable
 
 FORMAT = "unbounded-report"
-VERSION = 4
+VERSION = 5
 
 
 def make_report(

@@ -53,7 +53,7 @@ class Score:
 
     Fields:
         count: sequences scored, at least 1.
-        right: sequences that match exactly.
+        correct: sequences that match exactly.
         partial_accuracy: mean share of a sequence that is correct, in [0, 1]. By metric set it is
             the share before the first error, or of correct symbols or labels.
         partial_error: standard error of that mean, 0 for a single sequence.
@@ -61,7 +61,7 @@ class Score:
     """
 
     count: int
-    right: int
+    correct: int
     partial_accuracy: float
     partial_error: float
     nan: int = 0
@@ -69,11 +69,11 @@ class Score:
     @property
     def exact_match(self) -> float:
         """Share of sequences that match exactly."""
-        return self.right / self.count
+        return self.correct / self.count
 
     def interval(self, confidence: float = 0.95) -> tuple[float, float]:
         """Wilson's interval for `exact_match`."""
-        return wilson(self.right, self.count, confidence)
+        return wilson(self.correct, self.count, confidence)
 
 
 def score_of(exact_match: Tensor, partial_accuracy: Tensor, nan: Tensor) -> Score:
@@ -92,18 +92,18 @@ def cross_entropy_of(value: float | None) -> float:
     return math.inf if value is None else float(value)
 
 
-def wilson(right: int, count: int, confidence: float = 0.95) -> tuple[float, float]:
-    """Wilson's interval for the share of `right` among `count`.
+def wilson(correct: int, count: int, confidence: float = 0.95) -> tuple[float, float]:
+    """Wilson's interval for the share of `correct` among `count`.
 
     The interval is computed here because importing scipy.stats takes longer than most scores.
 
     Source: Wilson 1927, Probable inference, the law of succession, and statistical inference.
     """
-    share, z2 = right / count, NormalDist().inv_cdf((1 + confidence) / 2) ** 2
-    middle = (right + z2 / 2) / (count + z2)
+    share, z2 = correct / count, NormalDist().inv_cdf((1 + confidence) / 2) ** 2
+    middle = (correct + z2 / 2) / (count + z2)
     half = math.sqrt(z2 * (share * (1 - share) / count + z2 / (4 * count**2))) / (1 + z2 / count)
-    low = 0.0 if right == 0 else max(0.0, middle - half)
-    high = 1.0 if right == count else min(1.0, middle + half)
+    low = 0.0 if correct == 0 else max(0.0, middle - half)
+    high = 1.0 if correct == count else min(1.0, middle + half)
     return low, high
 
 

@@ -28,7 +28,7 @@ class LengthScore:
 
     Fields:
         n: the length, as the task counts it.
-        right: sequences with every judged symbol correct.
+        correct: sequences with every judged symbol correct.
         count: sequences scored, at least 1.
         capacity: cells that a memory was given beyond its capacity, None if it had room.
         wrong_first: incorrect sequences that are the first scored ones of a stream that starts with
@@ -37,7 +37,7 @@ class LengthScore:
     """
 
     n: int
-    right: int
+    correct: int
     count: int
     capacity: int | None = None
     wrong_first: int = 0
@@ -46,7 +46,7 @@ class LengthScore:
     @property
     def accuracy(self) -> float:
         """Share of correct sequences, in [0, 1]."""
-        return self.right / self.count
+        return self.correct / self.count
 
 
 @dataclass(frozen=True)
@@ -54,23 +54,23 @@ class StreamScore:
     """Scores of the determined symbols in streams.
 
     Fields:
-        count, right: sequences scored, and those with every judged symbol correct.
+        count, correct: sequences scored, and those with every judged symbol correct.
         partial_accuracy: share of correct judged symbols.
         nats: mean cross entropy of the judged symbols, in nats; 0 for a perfect model.
     """
 
     count: int
-    right: int
+    correct: int
     partial_accuracy: float
     nats: float
 
     @property
     def exact_match(self) -> float:
         """Share of correct sequences, in [0, 1]."""
-        return self.right / self.count
+        return self.correct / self.count
 
 
-def sequence_rights(predicted: Tensor, targets: Tensor, judged: Tensor, count: int) -> Tensor:
+def correct_sequences(predicted: Tensor, targets: Tensor, judged: Tensor, count: int) -> Tensor:
     """Compute which sequences of streams are correct.
 
     A sequence is correct if each determined symbol was the likeliest prediction. If all sequences
@@ -112,7 +112,7 @@ def percent_of_lengths(scores: Iterable[LengthScore], share: float = 1.0) -> flo
     """
     if not 0 < share <= 1:
         raise ConfigError(f"share: expected a number above 0 and at most 1, got {share!r}")
-    mastered = [score.right >= share * score.count for score in scores]
+    mastered = [score.correct >= share * score.count for score in scores]
     if not mastered:
         raise ConfigError("scores: expected at least one length")
     return 100 * sum(mastered) / len(mastered)
@@ -142,24 +142,24 @@ def score_streams(
     roomy, _ = with_room(model, max(part.longest for part in streams))
     with torch.no_grad():
         predicted, nats, _ = _predict(roomy, batch, None, chunk_steps, device, check)
-    rights, hits, costs, row = [], [], [], 0
+    are_correct, hits, costs, row = [], [], [], 0
     for part in streams:
         targets, judged = part.batch.targets, part.judged
         rows_and_steps = slice(row, row + len(targets)), slice(targets.shape[1])
         counted = (judged >= 0) & (judged < part.scored)
-        rights.append(
-            sequence_rights(predicted[rows_and_steps], targets, judged, part.scored).flatten()
+        are_correct.append(
+            correct_sequences(predicted[rows_and_steps], targets, judged, part.scored).flatten()
         )
         hits.append((predicted[rows_and_steps] == targets)[counted])
         costs.append(nats[rows_and_steps][counted])
         row += len(targets)
-    right, partial_accuracy, mean = (
-        torch.cat(rights),
+    correct, partial_accuracy, mean = (
+        torch.cat(are_correct),
         torch.cat(hits).double(),
         torch.cat(costs).double(),
     )
     return StreamScore(
-        right.numel(), int(right.sum()), float(partial_accuracy.mean()), float(mean.mean())
+        correct.numel(), int(correct.sum()), float(partial_accuracy.mean()), float(mean.mean())
     )
 
 
@@ -224,12 +224,18 @@ def score_lengths(
             predicted, nats, state = _predict(
                 roomy, judged.batch, state, chunk_steps, device, check
             )
-            rights = sequence_rights(predicted, judged.batch.targets, judged.judged, judged.scored)
-            wrong_first = int((~rights[:, 0]).sum()) if begins_empty else 0
+            are_correct = correct_sequences(
+                predicted, judged.batch.targets, judged.judged, judged.scored
+            )
+            wrong_first = int((~are_correct[:, 0]).sum()) if begins_empty else 0
             nan = nats.isnan().long()
-            clean = sequence_rights(nan, torch.zeros_like(nan), judged.judged, judged.scored)
-            right, count, nan_count = int(rights.sum()), rights.numel(), int((~clean).sum())
-            scores.append(LengthScore(n, right, count, capacity, wrong_first, nan_count))
+            clean = correct_sequences(nan, torch.zeros_like(nan), judged.judged, judged.scored)
+            correct, count, nan_count = (
+                int(are_correct.sum()),
+                are_correct.numel(),
+                int((~clean).sum()),
+            )
+            scores.append(LengthScore(n, correct, count, capacity, wrong_first, nan_count))
     return scores
 
 

@@ -60,7 +60,7 @@ def _training(report: Mapping[str, Any]) -> str:
     return (
         f"Trained on lengths {first} to {last} for {report['batches']} batches (seed "
         f"{report['seed']}), then hardened: its gates are 0 or 1. At length "
-        f"{longest['lengths'].split(':')[-1]}, {longest['right']} of {longest['count']} test "
+        f"{longest['lengths'].split(':')[-1]}, {longest['correct']} of {longest['count']} test "
         "strings are exact matches."
     )
 
@@ -68,8 +68,8 @@ def _training(report: Mapping[str, Any]) -> str:
 def _wrong(folder: Path) -> str:
     """A note on the lengths with incorrect strings in the verification; empty if there are none."""
     rows = (verification_of(folder) or {"rows": []})["rows"]
-    wrong = [row for row in rows if row["right"] < row["count"]]
-    parts = [f"{row['right']} of {row['count']} at length {row['length']}" for row in wrong]
+    wrong = [row for row in rows if row["correct"] < row["count"]]
+    parts = [f"{row['correct']} of {row['count']} at length {row['length']}" for row in wrong]
     return f" Lengths with errors: {', '.join(parts)} exact matches." if parts else ""
 
 

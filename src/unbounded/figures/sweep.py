@@ -44,8 +44,8 @@ def interval_of(values: Sequence[float], *, is_share: bool = False) -> Interval:
         is_share: whether each value is 0 or 1.
     """
     if is_share:
-        right = round(sum(values))
-        return Interval(right / len(values), *wilson(right, len(values), _CONFIDENCE))
+        correct = round(sum(values))
+        return Interval(correct / len(values), *wilson(correct, len(values), _CONFIDENCE))
     middle = mean(values)
     if len(values) == 1:
         return Interval(middle, middle, middle)

@@ -127,8 +127,8 @@ def _solved(cell: Cell) -> str:
     found = cell.successes()
     if found is None:
         return _EMPTY
-    right, count, low, high = found
-    return f"{right}/{count} [{low:.2f}, {high:.2f}]"
+    correct, count, low, high = found
+    return f"{correct}/{count} [{low:.2f}, {high:.2f}]"
 
 
 def _spread(values: Sequence[float], digits: int) -> str:

@@ -21,7 +21,7 @@ class Score(Protocol):
         """Number of scored sequences."""
 
     @property
-    def right(self) -> int:
+    def correct(self) -> int:
         """Number of sequences that match exactly."""
 
     @property

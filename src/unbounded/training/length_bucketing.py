@@ -25,7 +25,7 @@ class LengthBuckets:
     padding. A mean over the symbols of a batch then gives a symbol of a short example more weight
     than a symbol of a long example. If a task is learned from short strings first, it is then
     learned sooner. If most strings are short already, the effect may be harmful
-    (docs/notebook/grefenstette2015.md, "Batches of like length").
+    (docs/notebook/grefenstette2015.md, "Length bucketing").
 
     Args:
         task: yields the examples.

@@ -30,7 +30,7 @@ class Finding:
     Fields:
         length: in the task's unit.
         every: whether these are all sequences of this length over `alphabet`; otherwise they were
-            drawn from all symbols. count, right: the number of sequences, and of those with every
+            drawn from all symbols. count, correct: the number of sequences, and of those with every
             judged symbol correct.
         margin: the least margin of an answer.
         certainty: of the least saturated gate; None without gates.
@@ -43,7 +43,7 @@ class Finding:
     length: int
     every: bool
     count: int
-    right: int
+    correct: int
     margin: float
     certainty: float | None
     displaced: float | None
@@ -56,14 +56,14 @@ class Finding:
             "length": self.length,
             "how": "every" if self.every else "drawn",
             "count": self.count,
-            "right": self.right,
+            "correct": self.correct,
             "least_margin": self.margin,
             "least_certainty": self.certainty,
             "most_displaced": self.displaced,
             "first_wrong": self.wrong,
         }
         if not self.every:
-            row["right_share_95"] = list(wilson(self.right, self.count))
+            row["correct_share_95"] = list(wilson(self.correct, self.count))
         if self.course is not None:
             row["course"] = self.course
         return row
@@ -97,16 +97,16 @@ def finding_of(
     course: list[dict[str, Any]] | None = None,
 ) -> Finding:
     """The finding on sequences [B]; `text` maps a row to its sequence in symbols."""
-    right = margin > 0  # each target must be the likeliest, without a tie
+    correct = margin > 0  # each target must be the likeliest, without a tie
     return Finding(
         length,
         every,
-        len(right),
-        int(right.sum()),
+        len(correct),
+        int(correct.sum()),
         float(margin.min()),
         None if certainty is None else float(certainty.min()),
         displaced,
-        None if bool(right.all()) else text(int(right.int().argmin())),
+        None if bool(correct.all()) else text(int(correct.int().argmin())),
         course,
     )
 
@@ -174,7 +174,7 @@ def joined(parts: list[Finding]) -> Finding:
     return replace(
         parts[0],
         count=sum(part.count for part in parts),
-        right=sum(part.right for part in parts),
+        correct=sum(part.correct for part in parts),
         margin=min(part.margin for part in parts),
         certainty=min(all_of("certainty"), default=None),
         displaced=max(all_of("displaced"), default=None),

@@ -121,14 +121,14 @@ def predict(findings: Sequence[Finding], shortest: int) -> dict[str, Any]:
         findings: at any lengths.
         shortest: the shortest training length; errors below it do not depend on the length.
     Returns:
-        "right_up_to": the longest length up to which all are correct from `shortest` on, None
+        "correct_up_to": the longest length up to which all are correct from `shortest` on, None
         without one. "first_error": the next length, None without errors. "predicted": from all
         correct lengths. "from_half": from the shorter half of these lengths, for comparison with
         the outcome. The last two have "first_error" (None for never), "by" (the first failure) and
         "trends" (of each margin).
     """
     known = sorted((f for f in findings if f.length >= shortest), key=lambda f: f.length)
-    wrong_lengths = [finding.length for finding in known if finding.right < finding.count]
+    wrong_lengths = [finding.length for finding in known if finding.correct < finding.count]
     correct_findings = [
         finding for finding in known if not wrong_lengths or finding.length < wrong_lengths[0]
     ]
@@ -137,7 +137,7 @@ def predict(findings: Sequence[Finding], shortest: int) -> dict[str, Any]:
         finding for finding in correct_findings if finding.length <= correct_findings[-1].length / 2
     ]
     return {
-        "right_up_to": reach,
+        "correct_up_to": reach,
         "first_error": wrong_lengths[0] if wrong_lengths else None,
         "predicted": _from(correct_findings),
         "from_half": _from(half),

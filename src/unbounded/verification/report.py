@@ -11,7 +11,7 @@ from unbounded.verification.findings import Finding
 from unbounded.verification.prediction import predict
 
 FORMAT: Final = "unbounded-verification"
-VERSION: Final = 1
+VERSION: Final = 2
 #: Descriptions of the failures that the trends predict.
 _FAILS: Final = {
     "answers": "another answer is the likeliest",
@@ -82,7 +82,7 @@ def _runs(rows: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
 
 
 def _all_correct(row: Mapping[str, Any]) -> bool:
-    return bool(row["right"] == row["count"])
+    return bool(row["correct"] == row["count"])
 
 
 def _range(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -93,11 +93,11 @@ def _range(rows: Sequence[Mapping[str, Any]]) -> str:
 def _line(rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     interval = "every one"
     if rows[0]["how"] == "drawn":
-        interval = "{:.3f}-{:.3f}".format(*rows[0]["right_share_95"])
+        interval = "{:.3f}-{:.3f}".format(*rows[0]["correct_share_95"])
     return (
         _range(rows),
         str(sum(row["count"] for row in rows)),
-        str(sum(row["right"] for row in rows)),
+        str(sum(row["correct"] for row in rows)),
         interval,
         f"{min(row['least_margin'] for row in rows):.3g}",
         _text(min, rows, "least_certainty", "{:.6f}"),
@@ -126,13 +126,13 @@ def _proven(report: Mapping[str, Any]) -> Iterator[str]:
 def _sampled(drawn: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     groups: dict[tuple[int, int], list[Mapping[str, Any]]] = {}
     for row in drawn:
-        groups.setdefault((row["right"], row["count"]), []).append(row)
-    for (right, count), rows in groups.items():
-        low, high = rows[0]["right_share_95"]
+        groups.setdefault((row["correct"], row["count"]), []).append(row)
+    for (correct, count), rows in groups.items():
+        low, high = rows[0]["correct_share_95"]
         lengths = ", ".join(str(row["length"]) for row in rows)
         each = " each" if len(rows) > 1 else ""
         yield (
-            f"sampled: {right} of {count} drawn sequences{each} of length {lengths} are correct, "
+            f"sampled: {correct} of {count} drawn sequences{each} of length {lengths} are correct, "
             f"95 % interval {low:.3f} to {high:.3f}"
         )
 
@@ -145,7 +145,7 @@ def _wrong(report: Mapping[str, Any]) -> Iterator[str]:
 
 def _extrapolated(report: Mapping[str, Any]) -> Iterator[str]:
     first_error = report["first_error"]
-    outcome = f"correct up to {report['right_up_to']}"
+    outcome = f"correct up to {report['correct_up_to']}"
     if first_error is not None:
         yield (
             "the first error, among the checked lengths from those of training on, comes at "

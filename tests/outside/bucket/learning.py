@@ -61,7 +61,7 @@ class RightLabels(MetricSet):
     texts: ClassVar[Mapping[str, Any]] = {"lengths": "{lengths}", "labels": "{labels:.3f}"}
     shown, spread = "labels", ("labels", "labels")
     selection_metric = selection_metric_heading = "training perplexity"
-    legend = '"labels" is the share of right labels of the test split.'
+    legend = '"labels" is the share of correct labels of the test split.'
 
     def assess(self, evaluator: Evaluator, lengths: LengthRange, start: int, count: int) -> Score:
         return self._score(evaluator, evaluator.validation(lengths, start, count))

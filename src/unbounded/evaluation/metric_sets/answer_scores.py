@@ -191,16 +191,16 @@ before the first error ("fine" of Grefenstette et al. 2015), on programs of the 
 def _numbers_of_answers(
     exact_match: Tensor, partial_accuracy: Tensor, prefix: Tensor, nan: Tensor
 ) -> dict[str, Any]:
-    count, right = len(exact_match), int(exact_match.sum())
+    count, correct = len(exact_match), int(exact_match.sum())
 
     def error(shares: Tensor) -> float:
         return float(shares.std()) / math.sqrt(count) if count > 1 else 0.0
 
     return {
         "count": count,
-        "right": right,
-        "exact_match": right / count,
-        "exact_match_95": list(wilson(right, count)),
+        "correct": correct,
+        "exact_match": correct / count,
+        "exact_match_95": list(wilson(correct, count)),
         "symbol_accuracy": float(partial_accuracy.mean()),
         "symbol_accuracy_error": error(partial_accuracy),
         "prefix_accuracy": float(prefix.mean()),

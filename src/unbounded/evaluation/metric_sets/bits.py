@@ -125,12 +125,12 @@ def bits_wrong(predicted: Tensor, targets: Tensor, mask: Tensor) -> Tensor:
 
 
 def _numbers_of_sequences(wrong: Tensor, bits: Tensor, nan: Tensor) -> dict[str, Any]:
-    count, right = len(wrong), int(((wrong == 0) & ~nan).sum())
+    count, correct = len(wrong), int(((wrong == 0) & ~nan).sum())
     return {
         "count": count,
-        "right": right,
-        "exact_match": right / count,
-        "exact_match_95": list(wilson(right, count)),
+        "correct": correct,
+        "exact_match": correct / count,
+        "exact_match_95": list(wilson(correct, count)),
         "symbol_accuracy": float((1 - wrong / bits).mean()),
         "bits_wrong_per_sequence": float(wrong.mean()),
         "bits_wrong_error": float(wrong.std()) / math.sqrt(count) if count > 1 else 0.0,

@@ -58,7 +58,7 @@ class ByLength(MetricSet):
         "token accuracy": "{token_accuracy:.4f}",
         "scaled": lambda row: optional(row["scaled_accuracy"]),
         "exact match": "{exact_match:.4f}",
-        "correct up to": lambda row: str(row["right_up_to"] or "–"),
+        "correct up to": lambda row: str(row["correct_up_to"] or "–"),
     }
     texts_of_each: ClassVar[Texts] = {
         "length": "{n}",
@@ -105,7 +105,7 @@ many sequences of the test split."""
         score = self.assess(evaluator, lengths, 0, count)
         numbers = {
             "count": score.count,
-            "right": score.right,
+            "correct": score.correct,
             "exact_match": score.exact_match,
             "token_accuracy": score.partial_accuracy,
         }
@@ -163,17 +163,17 @@ def _row(
 ) -> dict[str, Any]:
     """Compute the numbers of a range from the numbers of its lengths."""
     per_n: list[dict[str, Any]] = []
-    right_up_to, is_right_so_far = None, True
+    correct_up_to, is_correct_so_far = None, True
     for n, (exact_match, tokens, _) in numbers_at.items():
-        right, count = int(exact_match.sum()), len(exact_match)
-        is_right_so_far &= right == count
-        right_up_to = n if is_right_so_far else right_up_to
+        correct, count = int(exact_match.sum()), len(exact_match)
+        is_correct_so_far &= correct == count
+        correct_up_to = n if is_correct_so_far else correct_up_to
         per_n.append(
             {
                 "n": n,
                 "count": count,
-                "right": right,
-                "exact_match": right / count,
+                "correct": correct,
+                "exact_match": correct / count,
                 "token_accuracy": float(tokens.mean()),
             }
         )
@@ -182,12 +182,12 @@ def _row(
     per_n = [{**at, "token_accuracy": round(at["token_accuracy"], _DECIMALS)} for at in per_n]
     return {
         "count": sum(at["count"] for at in per_n),
-        "right": sum(at["right"] for at in per_n),
+        "correct": sum(at["correct"] for at in per_n),
         "lengths_scored": len(per_n),
         "token_accuracy": accuracy,
         "scaled_accuracy": None if chance is None else (accuracy - chance) / (1 - chance),
         "exact_match": sum(at["exact_match"] for at in per_n) / len(per_n),
-        "right_up_to": right_up_to,
+        "correct_up_to": correct_up_to,
         **nan_fact(sum(int(nan.sum()) for _, _, nan in numbers_at.values())),
         "per_n": per_n,
     }

@@ -56,7 +56,7 @@ class Lengths(MetricSet):
     texts_of_each: ClassVar[Texts] = {
         "n": "{n}",
         "sequences": "{count}",
-        "correct": "{right}",
+        "correct": "{correct}",
         "accuracy": "{accuracy:.3f}",
     }
     groups: ClassVar[Mapping[str, tuple[str, ...]]] = {"percent": ("percent",)}
@@ -150,7 +150,7 @@ is correct: each symbol that the rest determines was the likeliest."""
             "validation": {
                 "lengths": str(evaluator.validation_lengths),
                 "count": score.count,
-                "right": score.right,
+                "correct": score.correct,
                 "exact_match": score.exact_match,
                 "symbol_accuracy": score.partial_accuracy,
                 "nats_per_token": self.validate(evaluator),
@@ -197,15 +197,15 @@ def stream_row(
         scores: one for each n, at least one.
         role: the row's role.
     """
-    right, count = sum(score.right for score in scores), sum(score.count for score in scores)
-    mastered = sum(score.right == score.count for score in scores)
+    correct, count = sum(score.correct for score in scores), sum(score.count for score in scores)
+    mastered = sum(score.correct == score.count for score in scores)
     return {
         "lengths": str(lengths),
         "role": role,
         "every": every,
         "count": count,
-        "right": right,
-        "exact_match": right / count,
+        "correct": correct,
+        "exact_match": correct / count,
         "lengths_scored": len(scores),
         "lengths_mastered": mastered,
         "percent_of_lengths": percent_of_lengths(scores),
@@ -216,7 +216,7 @@ def stream_row(
             {
                 "n": score.n,
                 "count": score.count,
-                "right": score.right,
+                "correct": score.correct,
                 "accuracy": score.accuracy,
                 "wrong_first": score.wrong_first,
             }
@@ -253,15 +253,15 @@ def _step_notes(row: Row) -> list[str]:
 
 def _missed_notes(row: Row) -> list[str]:
     """The first n of a row that are not mastered, with their numbers of correct sequences."""
-    missed = [score for score in row["per_n"] if score["right"] < score["count"]]
+    missed = [score for score in row["per_n"] if score["correct"] < score["count"]]
     if not missed:
         return []
-    named = [f"{score['n']} ({score['right']}/{score['count']})" for score in missed]
+    named = [f"{score['n']} ({score['correct']}/{score['count']})" for score in missed]
     more = f" and {len(named) - _MOST_MISSED} more" if len(named) > _MOST_MISSED else ""
     text = f"not mastered of {scored_n(row)}: {', '.join(named[:_MOST_MISSED])}{more}"
     # Older reports lack it.
     wrong_first = sum(score.get("wrong_first", 0) for score in missed)
-    if wrong_first < sum(score["count"] - score["right"] for score in missed):
+    if wrong_first < sum(score["count"] - score["correct"] for score in missed):
         return [text]
     return [f"{text}; only sequences scored first after an empty memory are wrong"]
 

@@ -293,15 +293,15 @@ def _band(band: LengthRange, numbers: Tensor, so_far: Tensor) -> dict[str, Any]:
 
 def _numbers_of_words(numbers: Tensor) -> dict[str, Any]:
     area: Auc | None = auc(numbers[:, _SCORE], numbers[:, _LABEL])
-    count, right = len(numbers), int(numbers[:, _IS_CORRECT].sum())
+    count, correct = len(numbers), int(numbers[:, _IS_CORRECT].sum())
     return {
         "count": count,
         "positives": int(numbers[:, _LABEL].sum()),
         "auc": None if area is None else area.area,
         "auc_95": None if area is None else [area.low, area.high],
-        "right": right,
-        "accuracy": right / count,
-        "accuracy_95": list(wilson(right, count)),
+        "correct": correct,
+        "accuracy": correct / count,
+        "accuracy_95": list(wilson(correct, count)),
         "exact_match": float(numbers[:, _EXACT_MATCH].mean()),
         "symbol_accuracy": float(numbers[:, _PARTIAL].mean()),
         **nan_fact(int(numbers[:, _NAN].sum())),

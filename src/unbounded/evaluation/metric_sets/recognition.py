@@ -26,7 +26,7 @@ from unbounded.evaluation.metric_sets.membership import against_nan, bands_of
 from unbounded.evaluation.score import Score, cross_entropy_of, nan_fact, score_of, wilson
 from unbounded.tasks import LengthRange
 
-_RIGHT, _LABEL, _NATS, _SYMBOLS, _NAN = range(5)
+_CORRECT, _LABEL, _NATS, _SYMBOLS, _NAN = range(5)
 
 
 class Recognised(MetricSet):
@@ -49,9 +49,9 @@ class Recognised(MetricSet):
         "strings": "{count}",
         "accuracy": "{accuracy:.4f}",
         "95 % interval": "{accuracy_95[0]:.4f}-{accuracy_95[1]:.4f}",
-        "in the language": lambda row: _share(row["positives_right"], row["positives"]),
+        "in the language": lambda row: _share(row["positives_correct"], row["positives"]),
         "others": lambda row: _share(
-            row["right"] - row["positives_right"], row["count"] - row["positives"]
+            row["correct"] - row["positives_correct"], row["count"] - row["positives"]
         ),
         "nats": lambda row: f"{cross_entropy_of(row['nats']):.4f}",
     }
@@ -82,7 +82,7 @@ a string."""
     def assess(self, evaluator: Evaluator, lengths: LengthRange, start: int, count: int) -> Score:
         """See `MetricSet.assess`. A string is correct if its label is correct."""
         numbers = self._numbers(evaluator, evaluator.validation(lengths, start, count))
-        return score_of(numbers[:, _RIGHT], numbers[:, _RIGHT], numbers[:, _NAN])
+        return score_of(numbers[:, _CORRECT], numbers[:, _CORRECT], numbers[:, _NAN])
 
     def validate(self, evaluator: Evaluator) -> float:
         """See `MetricSet.validate`. The loss is only the cross entropy of the labels."""
@@ -141,9 +141,9 @@ a string."""
             finite = against_nan(logits.cpu()[..., :1], targets & 1)[rows, last, 0].double()
             signed = torch.where(label > 0, finite, -finite)
             # A string with the logit 0 counts as not in the language.
-            right = (finite > 0) == (label > 0)
+            correct = (finite > 0) == (label > 0)
             nats = torch.nn.functional.softplus(-signed)
-            return torch.stack([right.double(), label.double(), nats, last.double()], dim=1)
+            return torch.stack([correct.double(), label.double(), nats, last.double()], dim=1)
 
         numbers, nan = evaluator.numbers(examples.of(evaluator.task), look, 4)
         return torch.cat([numbers, nan.double().unsqueeze(1)], dim=1)
@@ -155,19 +155,19 @@ def _is_in(symbols: Tensor, band: LengthRange) -> Tensor:
 
 
 def _of_strings(numbers: Tensor) -> dict[str, Any]:
-    count, right = len(numbers), int(numbers[:, _RIGHT].sum())
+    count, correct = len(numbers), int(numbers[:, _CORRECT].sum())
     return {
         "count": count,
-        "right": right,
-        "accuracy": right / count,
-        "accuracy_95": list(wilson(right, count)),
+        "correct": correct,
+        "accuracy": correct / count,
+        "accuracy_95": list(wilson(correct, count)),
         "positives": int(numbers[:, _LABEL].sum()),
-        "positives_right": int((numbers[:, _RIGHT] * numbers[:, _LABEL]).sum()),
-        "exact_match": right / count,
+        "positives_correct": int((numbers[:, _CORRECT] * numbers[:, _LABEL]).sum()),
+        "exact_match": correct / count,
         "nats": float(numbers[:, _NATS].mean()),
         **nan_fact(int(numbers[:, _NAN].sum())),
     }
 
 
-def _share(right: int, count: int) -> str:
-    return f"{right / count:.4f}" if count else "–"
+def _share(correct: int, count: int) -> str:
+    return f"{correct / count:.4f}" if count else "–"

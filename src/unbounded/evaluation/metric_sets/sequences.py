@@ -136,7 +136,7 @@ def row(lengths: LengthRange, scored: Score, role: str) -> dict[str, Any]:
         "lengths": str(lengths),
         "role": role,
         "count": scored.count,
-        "right": scored.right,
+        "correct": scored.correct,
         "exact_match": scored.exact_match,
         "exact_match_95": list(scored.interval(0.95)),
         "prefix_accuracy": scored.partial_accuracy,

@@ -171,12 +171,12 @@ def verified_lengths(folder: RunFolder, source: str) -> list[int]:
             f"{path} was made with other weights than {folder / source} has now. Run "
             f"`unbounded verify {folder}`, or give the lengths to compare at with --lengths."
         )
-    right = {
+    correct = {
         int(row["length"])
         for row in report["rows"]
-        if row["right"] == row["count"] and row["length"] <= _LONGEST
+        if row["correct"] == row["count"] and row["length"] <= _LONGEST
     }
-    return sorted(right)[-2:]
+    return sorted(correct)[-2:]
 
 
 def summary(extraction: Extraction) -> list[str]:

@@ -97,7 +97,7 @@ def harden_model(
     # If the trained model is never correct, every hardened model is as good, so stop here. A few
     # correct strings of one symbol do not make a task solved.
     unshifted = [before[one.name] for one in sets if not one.is_shifted]
-    if not any(share.right for share in unshifted) and hardening.tolerance < 1:
+    if not any(share.correct for share in unshifted) and hardening.tolerance < 1:
         around.progress.say("not hardened: the trained model is correct on no validation sequence")
         stopped = "the trained model is correct on no validation sequence"
         return model, _facts(planned, model, batch, around, stopped=stopped)
@@ -213,7 +213,7 @@ def harden_model(
         def correct(smaller: MemoryModel) -> float:
             around.request.check()
             own = [replace(one, model=smaller) for one in evaluators + far]
-            return float(sum(metric_set.assess(*_asked(one)).right for one in own))
+            return float(sum(metric_set.assess(*_asked(one)).correct for one in own))
 
         removal = remove_unused(hardened, correct, most=hardening.most_removals)
         smaller = compare(metric_set, removal.model.eval(), sets)
@@ -298,7 +298,7 @@ def kept_lengths(planned: Plan, evaluator: Evaluator) -> LengthRange | None:
         return None
     evaluator.model.eval()
     score = planned.metric_set.assess(*_asked(replace(evaluator, validation_lengths=shorter)))
-    return shorter if score.right else None
+    return shorter if score.correct else None
 
 
 def hardening_lengths(planned: Plan, shorter: LengthRange | None) -> LengthRange | ShorterToo:

@@ -133,7 +133,7 @@ def check_verification(data: Any, path: Path) -> None:
     whole = isinstance(rows, list) and all(
         isinstance(row, dict)
         and isinstance(row.get("how"), str)
-        and all(type(row.get(name)) is int for name in ("length", "count", "right"))
+        and all(type(row.get(name)) is int for name in ("length", "count", "correct"))
         for row in rows
     )
     if not whole or "finished" not in data or not isinstance(data.get("options", {}), dict):

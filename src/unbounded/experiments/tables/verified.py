@@ -71,7 +71,7 @@ def _row(trial: Trial, report: Mapping[str, Any], published: Published) -> tuple
     lengths = f"{every[0]['length']}:{every[-1]['length']}" if every else "–"
     if every and len(report["alphabet"]):
         lengths += f", {len(report['alphabet'])} symbols"
-    right, count = (sum(row[name] for row in every) for name in ("right", "count"))
+    correct, count = (sum(row[name] for row in every) for name in ("correct", "count"))
     least = [row["least_margin"] for row in report["rows"] if row["least_margin"] is not None]
     certainty, first = report["least_certainty"], report["first_error"]
     expected = (report["predicted"] or {}).get("first_error")
@@ -79,8 +79,8 @@ def _row(trial: Trial, report: Mapping[str, Any], published: Published) -> tuple
         f"{published.tasks[trial.task]}, {published.models[trial.model].title}",
         str(trial.config.seed),
         lengths,
-        f"{right} of {count}" if every else "–",
-        ", ".join(f"{row['length']}: {row['right']}/{row['count']}" for row in drawn) or "–",
+        f"{correct} of {count}" if every else "–",
+        ", ".join(f"{row['length']}: {row['correct']}/{row['count']}" for row in drawn) or "–",
         f"{min(least):.2f}" if least else "–",
         number_cell(certainty, 4),
         f"{first}" if first is not None else f"{expected} expected" if expected else "none seen",

@@ -78,7 +78,7 @@ class WhenSolved(Hook):
         if self.solved_in_a_row < self._times:
             return None
         phrase = (
-            " all right" if self._share == 1.0 else f", at least {self._share:g} of them right,"
+            " all correct" if self._share == 1.0 else f", at least {self._share:g} of them correct,"
         )
         return (
             f"{SOLVED}: {score.count} validation sequences of length {self._lengths}{phrase} "
