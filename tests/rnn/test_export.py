@@ -89,9 +89,10 @@ def test_the_symbolic_number_of_checkpoints_is_that_of_integers():
 
 
 @needs_kernels
-@every_memory
-def test_exported_programs_take_any_number_of_steps(memory):
-    layer = make(memory)
+@pytest.mark.parametrize("memory", [*SEVEN, "rolling_tape"])
+@pytest.mark.parametrize("training", [True, False])
+def test_exported_programs_take_any_number_of_steps(memory, training):
+    layer = make(memory).train(training)
     steps = torch.export.Dim("steps", min=2, max=1000)
     program = torch.export.export(layer, (inputs(),), dynamic_shapes=({1: steps},))
     assert any("recurrence" in str(node.target) for node in program.graph.nodes)
@@ -102,6 +103,37 @@ def test_exported_programs_take_any_number_of_steps(memory):
     for count in (2, 11, 70, 200):
         assert_close(loaded(inputs(count))[0], layer(inputs(count))[0], "output")
     assert not loaded(inputs())[0].requires_grad
+
+
+@needs_kernels
+@pytest.mark.parametrize("memory", ["stack", "rolling_tape"])
+def test_exported_programs_take_lengths_with_any_number_of_steps(memory):
+    layer = make(memory).eval()
+    steps = torch.export.Dim("steps", min=2, max=1000)
+    shapes = ({1: steps}, None, {})
+    program = torch.export.export(
+        layer, (inputs(), None, torch.tensor([7, 2])), dynamic_shapes=shapes
+    ).module()
+    for count in (2, 11, 70):
+        lengths = torch.tensor([1, count])
+        output, expected = (each(inputs(count), None, lengths)[0] for each in (program, layer))
+        assert_close(output, expected, "output")
+
+
+@needs_kernels
+@pytest.mark.parametrize("training", [True, False])
+def test_exported_programs_without_a_memory_rnn_take_any_number_of_steps(training):
+    torch.manual_seed(0)
+    steps = torch.export.Dim("steps", min=2, max=1000)
+    for layer in (
+        ub.Transformer(3, 8, batch_first=True),
+        ub.MemoryAttention(3, ub.NeuralStack(4), batch_first=True),
+        ub.ControllerRNN(3, 5, "gru", batch_first=True),
+    ):
+        layer.train(training)
+        program = torch.export.export(layer, (inputs(),), dynamic_shapes=({1: steps},)).module()
+        for count in (2, 11, 70):
+            assert_close(program(inputs(count))[0], layer(inputs(count))[0], "output")
 
 
 @two_memories

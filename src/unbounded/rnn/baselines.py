@@ -175,7 +175,7 @@ class PlainLayer(nn.Module, ABC, Generic[StateT]):
         batch_size = inputs.shape[1]
         if state is None:
             state = self.unchecked_initial_state(batch_size)
-            state = self.started(state, call.lengths, len(inputs))
+            state = self.started(state, call.lengths, inputs.shape[0])
         else:
             batch = () if call.unbatched else (batch_size,)
             counts = torch.empty(0, dtype=torch.int64, device=like.device)
@@ -517,7 +517,7 @@ def _run_plain(
         outputs = (1 + outputs) / 2
     if lengths is None:
         return outputs, (outputs[-1],)
-    steps = torch.arange(len(inputs), device=inputs.device).unsqueeze(1)
+    steps = torch.arange(inputs.shape[0], device=inputs.device).unsqueeze(1)
     ends = (lengths - 1).clamp(min=0).reshape(1, -1, 1).expand(1, -1, outputs.shape[-1])
     final = torch.where((lengths > 0).unsqueeze(-1), outputs.gather(0, ends)[0], h)
     return torch.where((steps < lengths).unsqueeze(-1), outputs, 0.0), (final,)

@@ -237,7 +237,7 @@ class BlockNetwork(PlainLayer[BlocksState], ABC):
             states.append(last)
         output = (hidden if self.norm is None else self.norm(hidden)).transpose(0, 1)
         if lengths is not None:
-            steps = torch.arange(len(x), device=x.device).unsqueeze(1)
+            steps = torch.arange(x.shape[0], device=x.device).unsqueeze(1)
             output = torch.where((steps < lengths).unsqueeze(-1), output, 0)
         return output, tuple(states)
 

@@ -138,7 +138,7 @@ def without_padding(x: Tensor, lengths: Tensor | None) -> Tensor:
     """Set inputs [T, B, I] to 0 beyond their lengths, so that padding has no effect."""
     if lengths is None or lengths.shape != x.shape[1:2]:
         return x  # a later check names a wrong number of lengths
-    steps = torch.arange(len(x), device=x.device).unsqueeze(1)
+    steps = torch.arange(x.shape[0], device=x.device).unsqueeze(1)
     return torch.where((steps < lengths).unsqueeze(-1), x, 0)
 
 

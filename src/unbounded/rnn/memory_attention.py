@@ -161,7 +161,7 @@ class MemoryAttention(PlainLayer[Any]):
         like = x.new_empty(0)
         self.memory.check_state(state, x.shape[1], like)
         begun = LoopState((), x.new_empty(x.shape[1], 0), state)
-        state = trimmed(self.memory, begun, len(x), like).memory
+        state = trimmed(self.memory, begun, x.shape[0], like).memory
         batch_first = x.transpose(0, 1)
         fields = self.heads(batch_first.flatten(0, 1))
         instructions = self.memory.Instruction(

@@ -289,7 +289,7 @@ class MemoryRNN(nn.Module):
         width = input_width(first.controller, self.input_size, self.memory.read_vector_size)
         call = new_call(x, lengths, width, self.batch_first)
         if state is None and not self.training and not with_traces:
-            warn_of_drops(self.memory, len(call.x))
+            warn_of_drops(self.memory, call.x.shape[0])
         if state is not None:
             check_axes(state, call.unbatched, call.x.shape[1])
             state = batched(state) if call.unbatched else state
@@ -311,12 +311,12 @@ class MemoryRNN(nn.Module):
         if state is None:
             given = call.lengths
             if self.memory.uses_lengths:
-                check_lengths(given, x.shape[1], len(x))
+                check_lengths(given, x.shape[1], x.shape[0])
                 if given is None:
-                    given = torch.full((x.shape[1],), len(x), device=x.device)
+                    given = torch.full((x.shape[1],), x.shape[0], device=x.device)
             states = [layer.initial_state(x.shape[1], given) for layer in layers]
         else:
-            states = [trimmed(self.memory, part, len(x), like) for part in self._parted(state)]
+            states = [trimmed(self.memory, part, x.shape[0], like) for part in self._parted(state)]
         recorders = [Recorder(self.memory) if with_traces else None for _ in layers]
         output, states = self._run_layers(x, states, call.lengths, recorders)
         if not with_traces:
