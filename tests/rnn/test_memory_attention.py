@@ -229,3 +229,17 @@ def test_bad_input():
     with pytest.raises(DTypeError, match="memory_layers: expected"):
         ub.Transformer(3, 8, memory_layers=2, **stack)
     assert repr(layer).startswith("MemoryAttention(\n  5, memory=NeuralStack(")
+
+
+@pytest.mark.parametrize(
+    "memory",
+    [
+        ub.RandomAccessMemory(3, initial="learned"),
+        ub.LieAccessMemory(3, initial="learned"),
+    ],
+)
+def test_each_parameter_has_a_gradient(memory):
+    layer = ub.MemoryAttention(4, memory)
+    layer(torch.randn(5, 2, 4))[0].sum().backward()
+    assert layer.initial_memory is not None
+    assert [name for name, each in layer.named_parameters() if each.grad is None] == []

@@ -9,8 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from unbounded.memories import Learned, Memory
+from unbounded.memories import Learned, Memory, StateField
 from unbounded.memories.core import without_autocast
+from unbounded.memories.core.memory import READ_VECTOR
 from unbounded.rnn.heads import Heads
 from unbounded.rnn.recurrence import LoopState
 
@@ -25,6 +26,8 @@ class InitialMemory(nn.Module):
     Args:
         memory: declares the `learned_fields`.
         device, dtype: of the parameters.
+        read_vector: whether the initial read vector has a parameter. A layer whose instructions do
+            not depend on read vectors has none.
     """
 
     def __init__(
@@ -32,18 +35,24 @@ class InitialMemory(nn.Module):
         memory: Memory[Any, Any],
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
+        *,
+        read_vector: bool = True,
     ) -> None:
         super().__init__()
         # Store the memory, not its fields, because a rule may be a function that cannot be pickled.
-        self._memory, self._mapped = memory, False
-        for field in memory.learned_fields:
+        self._memory, self._mapped, self._read_vector = memory, False, read_vector
+        for field in self._fields():
             empty = torch.empty(field.initial_shape, device=device, dtype=dtype)
             self.register_parameter(field.name, nn.Parameter(empty))
         self.reset_parameters()
 
+    def _fields(self) -> tuple[StateField, ...]:
+        fields = self._memory.learned_fields
+        return tuple(field for field in fields if self._read_vector or field.name != READ_VECTOR)
+
     def reset_parameters(self) -> None:
         """Initialize each parameter by the rule of its field."""
-        for field in self._memory.learned_fields:
+        for field in self._fields():
             if isinstance(field.initializer, Learned):
                 with torch.no_grad():
                     field.initializer.rule(self.get_parameter(field.name))
@@ -58,7 +67,7 @@ class InitialMemory(nn.Module):
         """Return the parameters for `Memory.initial_state`."""
         # Use attributes, because these need not be parameters while torch.func.functional_call
         # runs.
-        names = [field.name for field in self._memory.learned_fields]
+        names = [field.name for field in self._fields()]
         if not self._mapped:
             return {name: getattr(self, name) for name in names}
         return {name: getattr(self, name) + getattr(self, f"{name}_bias") for name in names}
@@ -70,15 +79,13 @@ class InitialMemory(nn.Module):
         Source: the program of Yang & Rush 2017, arXiv:1611.02854.
         """
         self._mapped = True
-        for field in self._memory.learned_fields:
+        for field in self._fields():
             bias = torch.zeros_like(self.get_parameter(field.name))
             self.register_parameter(f"{field.name}_bias", nn.Parameter(bias))
 
     def extra_repr(self) -> str:
         """Sizes, for print(module)."""
-        return ", ".join(
-            f"{field.name}{list(field.initial_shape)}" for field in self._memory.learned_fields
-        )
+        return ", ".join(f"{field.name}{list(field.initial_shape)}" for field in self._fields())
 
 
 class FirstWrite(nn.Module):

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from unbounded.checks import check_bool, check_lengths, check_place, check_positive, check_size
 from unbounded.errors import ShapeError
-from unbounded.memories import Memory
+from unbounded.memories import Learned, Memory
 from unbounded.memories.core import check_backend
 from unbounded.rnn.baselines import PlainLayer, Shape
 from unbounded.rnn.blocks import SequencePart
@@ -75,7 +75,8 @@ class MemoryAttention(PlainLayer[Any]):
         self.batch_first, self.backend = batch_first, backend
         self.heads = Heads(d_model, memory.heads, bias=memory.head_bias, **place)
         self.output = nn.Linear(memory.read_vector_size, d_model, bias=False, **place)
-        self.initial_memory = InitialMemory(memory, **place) if memory.learned_fields else None
+        learned = [field for field in memory.state_fields if isinstance(field.initializer, Learned)]
+        self.initial_memory = InitialMemory(memory, **place, read_vector=False) if learned else None
         self.first_write = FirstWrite(d_model, **place) if memory.writes_first else None
         self.reset_parameters()
 
@@ -117,8 +118,8 @@ class MemoryAttention(PlainLayer[Any]):
         state = self.memory.initial_state(batch_size, dtype, like.device, learned)
         if self.first_write is None:
             return state
-        read_vector = self.memory.initial_read_vector(batch_size, dtype, like.device, learned)
-        begun = LoopState((), read_vector, state)
+        no_read_vector = torch.empty(batch_size, 0, dtype=dtype, device=like.device)
+        begun = LoopState((), no_read_vector, state)
         return self.first_write.write(self.heads, self.memory, begun).memory
 
     def started(self, state: Any, lengths: Tensor | None, steps: int) -> Any:
