@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 
 import pytest
 import torch
@@ -24,6 +25,7 @@ from tests.sweep import sweep
 from unbounded.errors import BackendError, BackendWarning, MemoryOverflowError, ShapeError, say_once
 from unbounded.kernels import kernel_of, unroll
 from unbounded.memories import LieAccessMemory, SuperpositionList, SuperpositionStack, TuringTape
+from unbounded.rnn import MemoryAttention
 
 
 def make(memory, steps, batch, before, kind, seed, dtype=torch.float64):
@@ -296,3 +298,32 @@ def test_cells_and_keys_are_limited(reads):
     assert float(results[0][1].detach().abs().max()) == 2.0**24
     for expected, got in zip(*results, strict=True):
         assert relative_error(got, expected) < 1e-10
+
+
+@pytest.mark.parametrize("group", ["rotation", "scaling_rotation"])
+@pytest.mark.parametrize("key_size", [3, 16])
+@pytest.mark.parametrize("scale", [20.0, 1000.0])
+def test_rotations_by_large_angles_are_fast_and_equal(group, key_size, scale):
+    memory = LieAccessMemory(4, group, key_size=key_size)
+    results = []
+    for backend in ("reference", "cpu"):
+        torch.manual_seed(0)
+        layer = MemoryAttention(8, memory, backend=backend, dtype=torch.float64)
+        x = (scale * torch.randn(5, 2, 8, dtype=torch.float64)).requires_grad_()
+        started = time.perf_counter()
+        output, state = layer(x)
+        weights = [x, *layer.parameters()]
+        gradients = torch.autograd.grad(output.square().sum(), weights)
+        # One piece of the series for each radian took seconds.
+        assert time.perf_counter() - started < 1
+        results.append([output.detach(), state.keys.detach(), *gradients])
+    for found, expected in zip(*results, strict=True):
+        assert float((found - expected).norm() / expected.norm()) < 1e-10
+
+
+def test_rotations_by_very_large_angles_are_finite():
+    torch.manual_seed(0)
+    layer = MemoryAttention(4, LieAccessMemory(3, "rotation", key_size=5), backend="cpu")
+    output, state = layer(1e6 * torch.randn(7, 3, 4))
+    gradients = torch.autograd.grad(output.sum(), list(layer.parameters()))
+    assert all(bool(each.isfinite().all()) for each in (output, *state, *gradients))
