@@ -105,7 +105,8 @@ def check_size(name: str, value: int | torch.SymInt | Tensor, least: int = 0) ->
     if isinstance(value, torch.SymInt) or (isinstance(value, Tensor) and is_traced()):
         return
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise ShapeError(f"{name}: expected an integer >= {least}, got {value!r}.")
+        advice = " Convert it with int()." if type(value).__module__ == "numpy" else ""
+        raise ShapeError(f"{name}: expected an integer >= {least}, got {value!r}.{advice}")
     if value > _LARGEST_SIZE:
         raise ShapeError(f"{name}: expected an integer of at most {_LARGEST_SIZE}, got {value}.")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -1106,6 +1107,9 @@ def test_variants_choose_steps_and_gates_and_each_can_be_chosen():
         ({"group": "sphere", "key_size": 2}, ShapeError, "key_size: expected 3.*sphere.*got 2"),
         ({"group": "translations"}, ChoiceError, "unknown group 'translations'. Did you mean"),
         ({"group": 3}, ChoiceError, "unknown group 3"),
+        ({"group": SpecialOrthogonal}, ConfigError, r"Create one: SpecialOrthogonal\(\)"),
+        ({"width": np.int64(4)}, ShapeError, r"got np.int64\(4\). Convert it with int\(\)"),
+        ({"weighting": lambda d: d}, ConfigError, r"of \(distances, strengths, temperature\)"),
         ({"weighting": "softmx"}, ChoiceError, "weighting 'softmx'. Did you mean 'softmax'"),
         ({"step": "normal"}, ChoiceError, "unknown step 'normal'. Did you mean 'normalised'"),
         ({"variant": "2018"}, ChoiceError, "unknown variant '2018'"),

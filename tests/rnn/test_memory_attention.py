@@ -222,6 +222,10 @@ def test_bad_input():
         ({"memory_layers": [1]}, "memory_layers: has no effect without a memory"),
         ({"beside_attention": True}, "beside_attention: has no effect without a memory"),
         ({**stack, "memory_layers": [3]}, r"memory_layers: expected numbers of 1..2, got 3"),
+        (
+            {**stack, "memory_layers": [1, 1]},
+            "memory_layers: expected each number once",
+        ),
         ({**stack, "memory_layers": []}, "memory_layers: expected at least one block number"),
     ):
         with pytest.raises(ConfigError, match=message):

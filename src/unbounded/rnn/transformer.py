@@ -469,6 +469,8 @@ def _memory_errors(
     ]
     if layers == []:
         errors.append("memory_layers: expected at least one block number, got none")
+    if layers is not None and not errors and len(set(layers)) < len(layers):
+        errors.append(f"memory_layers: expected each number once, got {layers}")
     if memory.uses_lengths:
         errors.append(f"memory: {type(memory).__name__} uses lengths, which blocks do not pass on")
     return errors

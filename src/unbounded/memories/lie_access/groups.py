@@ -418,11 +418,16 @@ def chosen_group(group: str | Group, key_size: int | None) -> Group:
         key_size: n; None takes the group's size, which is 2 for "translation".
     Raises:
         ChoiceError: no group has this name. ConfigError: the package of a path was not imported,
-            has no such group, or the group needs arguments. ShapeError: the group's keys have
-            another size, or its identity or origin disagrees with its action or key size.
+            has no such group, the group needs arguments, or it is a class. ShapeError: the group's
+            keys have another size, or its identity or origin disagrees with its action or key size.
     """
     if key_size is not None:
         check_positive("key_size", key_size)
+    if isinstance(group, type):
+        name = group.__name__
+        raise ConfigError(
+            [f"group: expected a group or its name, got the class {name}. Create one: {name}()"]
+        )
     if isinstance(group, Group):
         chosen = group
     else:

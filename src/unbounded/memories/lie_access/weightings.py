@@ -8,12 +8,14 @@ Source: Yang 2016, arXiv:1602.08671, section 3.
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import signature
 from typing import Final
 
 import torch
 from torch import Tensor
 
 from unbounded.custom_components import find_function
+from unbounded.errors import ConfigError
 
 #: Computes weights [..., N] from squared distances and strengths [..., N], and temperatures [...]
 #: or None.
@@ -81,9 +83,18 @@ def chosen_weighting(weighting: str | Weighting) -> Weighting:
 
     Raises:
         ChoiceError: no weighting has this name. ConfigError: the package of a path was not
-            imported, or has no such function.
+            imported, or has no such function; or a given function takes other arguments.
     """
-    if callable(weighting):
-        return weighting
     parameters = ("distances", "strengths", "temperature")
+    if callable(weighting):
+        try:
+            signature(weighting).bind(*parameters)
+        except TypeError as error:
+            raise ConfigError(
+                f"weighting: expected a function of ({', '.join(parameters)}), got {weighting!r}, "
+                f"which does not take them: {error}."
+            ) from None
+        except ValueError:  # a function in C has no signature
+            pass
+        return weighting
     return find_function("weighting", weighting, WEIGHTINGS, parameters)
