@@ -13,6 +13,7 @@ from tests.rnn.layers import check_chunks, check_gradients, check_padding
 from tests.tolerances import assert_close
 from unbounded.errors import ChoiceError, ConfigError, DTypeError, ShapeError
 from unbounded.memories.core import state_tensors
+from unbounded.rnn import transformer
 from unbounded.rnn.transformer import POSITIONS, sinusoids
 
 DOUBLE = torch.float64
@@ -150,6 +151,35 @@ def test_chunks_with_carried_state_equal_one_call(positions, window, sizes):
     state = check_chunks(make(positions, window=window), random(4, 9, 3), sizes)
     if window is not None:
         assert all(part.shape[1] == window - 1 for part in state_tensors(state) if part.dim() > 1)
+
+
+@EACH
+@pytest.mark.parametrize("window", [3, 70])
+def test_a_window_bounds_the_scores_of_a_long_sequence(positions, window, monkeypatch):
+    layer, x, lengths = (
+        make(positions, window=window),
+        random(3, 300, 3),
+        torch.tensor([300, 0, 131]),
+    )
+    calls, attend = [], transformer._attend
+
+    def recorded(query, keys, values, mask, dropout):
+        calls.append(mask.shape[-2] * mask.shape[-1])
+        return attend(query, keys, values, mask, dropout)
+
+    monkeypatch.setattr(transformer, "_attend", recorded)
+    results, most = [], []
+    for shortest in (64, 300):
+        monkeypatch.setattr(transformer, "_SHORTEST_PART", shortest)
+        calls.clear()
+        output, state = layer(x, lengths=lengths)
+        gradients = torch.autograd.grad(output.square().sum(), list(layer.parameters()))
+        results.append([output, *state_tensors(state), *gradients])
+        most.append(max(calls))
+    for found, expected in zip(*results, strict=True):
+        assert_close(found.double(), expected.double())
+    assert most[0] <= 70 * 140
+    assert most[1] == 300 * 300
 
 
 @EACH

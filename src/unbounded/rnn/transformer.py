@@ -133,6 +133,10 @@ def _attend(
     return F.dropout((scores + mask).softmax(dim=-1), dropout) @ values
 
 
+#: The least number of steps in a part of a long sequence, if the attention has a window.
+_SHORTEST_PART = 64
+
+
 class SelfAttention(SequencePart):
     """Attention of each step to itself and all earlier steps, including steps of earlier chunks.
 
@@ -201,8 +205,26 @@ class SelfAttention(SequencePart):
     def forward(
         self, x: Tensor, state: AttentionState, lengths: Tensor | None
     ) -> tuple[Tensor, AttentionState]:
-        """Run over a chunk; see `SequencePart.forward`."""
+        """Run over a chunk; see `SequencePart.forward`.
+
+        With a window, a long sequence is processed in parts, so that time and memory grow with T
+        times the window and not with the square of T. A graph has no parts.
+        """
         state = AttentionState(*state)
+        size = x.shape[1] if self.window is None else max(self.window, _SHORTEST_PART)
+        if self.bidirectional or torch.compiler.is_compiling() or x.shape[1] < 2 * size:
+            return self._run(x, state, lengths)
+        outputs = []
+        for start in range(0, x.shape[1], size):
+            part = x[:, start : start + size]
+            left = None if lengths is None else (lengths - start).clamp(0, part.shape[1])
+            output, state = self._run(part, state, left)
+            outputs.append(output)
+        return torch.cat(outputs, dim=1), state
+
+    def _run(
+        self, x: Tensor, state: AttentionState, lengths: Tensor | None
+    ) -> tuple[Tensor, AttentionState]:
         query, key, value = (self._split(part) for part in self.projections(x).chunk(3, dim=-1))
         if self.positions == "rotary":
             places = (state.steps.unsqueeze(1) + torch.arange(x.shape[1], device=x.device)).to(
