@@ -174,10 +174,10 @@ def test_a_window_bounds_the_scores_of_a_long_sequence(positions, window, monkey
         calls.clear()
         output, state = layer(x, lengths=lengths)
         gradients = torch.autograd.grad(output.square().sum(), list(layer.parameters()))
-        results.append([output, *state_tensors(state), *gradients])
+        results.append([output, layer(x[:, :5], state)[0], *gradients])
         most.append(max(calls))
     for found, expected in zip(*results, strict=True):
-        assert_close(found.double(), expected.double())
+        assert_close(found, expected)
     assert most[0] <= 70 * 140
     assert most[1] == 300 * 300
 
