@@ -46,6 +46,14 @@ def test_a_tiny_trained_run(copying, capsys):
     assert "`unbounded harden RUN`" in message
 
 
+def test_strings_are_drawn_at_multiples_of_the_training_range_of_the_run(tmp_path):
+    config = tiny(batches=1, lengths="1:2", stop="budget")
+    run = train_run(config, root=tmp_path, quiet=True).folder
+    options = VerifyOptions(most=1, times=(4,), count=2)
+    report = verify_run(run, options, look=lambda name, share: None)
+    assert {row["length"] for row in report["rows"] if row["how"] == "drawn"} == {1, 2, 8}
+
+
 def test_the_same_progress_is_printed_once(capsys, monkeypatch):
     clock = iter(range(0, 100, 3))
     monkeypatch.setattr(verify.time, "monotonic", lambda: next(clock))

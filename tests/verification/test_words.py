@@ -70,6 +70,14 @@ def test_a_memory_receives_the_source_length_at_the_first_step():
     assert {finding.displaced for finding in findings} == {0.0}
 
 
+@pytest.mark.parametrize("name", ["copy", "anbn"])
+def test_the_training_range_of_the_model_replaces_the_range_of_the_task(name):
+    options = VerifyOptions(most=2, times=(4,), count=1)
+    model, task = constructions.CONSTRUCTIONS[name](), make_task(name)
+    findings = findings_of(model, task, options, train_lengths=LengthRange(2, 8))
+    assert [each.length for each in findings if each.length > 2] == [4, 8, 32]
+
+
 def test_a_bidirectional_network_reads_each_sequence_in_one_call():
     task = make_task("reverse_string")
     torch.manual_seed(1)

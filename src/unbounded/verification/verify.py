@@ -47,6 +47,7 @@ def stream_findings(
     task: StreamTask,
     options: VerifyOptions,
     look: Callable[[str, float], None],
+    train_lengths: LengthRange,
 ) -> Iterator[Finding]:
     """The findings at each n, in rising order of n.
 
@@ -55,6 +56,7 @@ def stream_findings(
         task: a stream task.
         options: the extent of the verification.
         look: called with a description and the share that is done; may raise to interrupt.
+        train_lengths: the training range; sequences are drawn at multiples of its maximum.
     """
     source = task.source
     last = _last_listed(task, options)
@@ -80,7 +82,7 @@ def stream_findings(
             waiting, tokens = [], 0
     if waiting:
         yield from _every(model, task, waiting, None)
-    for n in options.drawn_lengths(task.train_lengths.maximum):
+    for n in options.drawn_lengths(train_lengths.maximum):
         if n <= last or n < source.shortest:
             continue
         available = source.count_of(n)
@@ -184,6 +186,7 @@ def findings_of(
     task: Task,
     options: VerifyOptions,
     look: Look = lambda name, share: None,
+    train_lengths: LengthRange | None = None,
 ) -> Iterator[Finding]:
     """Yield the findings on a model for each length. An early stop keeps all findings so far.
 
@@ -192,6 +195,7 @@ def findings_of(
         task: a task with a rule for correct answers.
         options: the extent of the verification.
         look: called with a description and the share that is done.
+        train_lengths: the training range of the model; None for the task's.
     Raises:
         ConfigError: the task has no rule, or fewer symbols than the alphabet option.
     """
@@ -203,9 +207,10 @@ def findings_of(
     if error is not None:
         raise ConfigError(f"task {task.name!r} {error}. What can be verified: {_RULES}")
     check_alphabet(task, options.alphabet)
+    trained = task.train_lengths if train_lengths is None else LengthRange.of(train_lengths)
     if isinstance(task, StreamTask):
-        return stream_findings(model, task, options, look)
-    return word_findings(model, task, options, look)
+        return stream_findings(model, task, options, look, trained)
+    return word_findings(model, task, options, look, trained)
 
 
 def rule_error(task: Task) -> str | None:

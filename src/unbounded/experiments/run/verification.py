@@ -197,11 +197,12 @@ def verify_run(
     folder = RunFolder(folder)
     config, task, model, source = finished_run(folder, hardened)
     digest = folder.weights_digest(source)
+    train_lengths = plan(config, task).train_lengths
     findings: list[Finding] = []
     finished = False
     try:
         # After an interruption, the findings so far are kept.
-        findings.extend(findings_of(model, task, options, look))
+        findings.extend(findings_of(model, task, options, look, train_lengths))
         finished = True
     except KeyboardInterrupt:
         if not findings:
@@ -216,7 +217,7 @@ def verify_run(
     path = folder.verification_file(source)
     report = report_of(
         findings,
-        plan(config, task).train_lengths.minimum,
+        train_lengths.minimum,
         finished,
         task=config.task["name"],
         run=folder.name,
@@ -224,7 +225,7 @@ def verify_run(
         weights=source,
         weights_sha256=digest,
         layout=task.layout,
-        train_lengths=str(plan(config, task).train_lengths),
+        train_lengths=str(train_lengths),
         alphabet=alphabet,
         options=vars(options),
         **provenance(),
