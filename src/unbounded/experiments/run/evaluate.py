@@ -16,7 +16,12 @@ from unbounded.evaluation import make_report
 from unbounded.evaluation.following import following
 from unbounded.evaluation.memory_use import memory_use
 from unbounded.evaluation.metric_sets import EvaluationPlan, Evaluator, Place
-from unbounded.experiments.config.check import evaluation_errors, evaluation_of, ranges
+from unbounded.experiments.config.check import (
+    errors_of_range,
+    evaluation_errors,
+    evaluation_of,
+    ranges,
+)
 from unbounded.experiments.config.check_training import grows
 from unbounded.experiments.config.identity import model_name
 from unbounded.experiments.config.schema import RunConfig
@@ -195,6 +200,9 @@ def evaluate_run(
     # Options that do not fit the run's task raise the same messages as in a config.
     on_task = f"on task {config.task['name']!r}"
     errors = evaluation_errors(config.evaluation, planned.metric_set, on_task)
+    if planned.task.has_lengths:
+        for each in lengths or ():
+            errors += errors_of_range(planned.task, "lengths", each, split)
     if errors:
         raise ConfigError(errors)
     model, source = folder.load_model(hardened)
