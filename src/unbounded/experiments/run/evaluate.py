@@ -32,7 +32,7 @@ from unbounded.experiments.run.ram_check import count_errors
 from unbounded.experiments.run.run_folder import AnyPath, RunFolder, batches_before
 from unbounded.models.discrete import discretized, sequence_model
 from unbounded.models.memory_model import MemoryModel
-from unbounded.models.memory_room import warn_of_room
+from unbounded.models.memory_room import kept_capacity, warn_of_room
 from unbounded.models.model_parts import changed_memory_errors
 from unbounded.rnn.on_device import on_device
 from unbounded.tasks import LengthRange
@@ -137,7 +137,7 @@ def with_test_memory(evaluator: Evaluator, config: RunConfig) -> Evaluator:
     def for_longer(model: nn.Module) -> nn.Module:
         return with_memory(cast(MemoryModel, model), options)
 
-    return replace(evaluator, for_longer=for_longer)
+    return replace(evaluator, for_longer=for_longer, longer_options=options)
 
 
 def longer_model(evaluator: Evaluator) -> nn.Module:
@@ -178,7 +178,8 @@ def evaluate_run(
         hardened: score the hardened model.
         discretize: use only the most likely action of each memory gate, at full weight.
         device: where to compute.
-        memory: memory options that change no parameter, for example {"slots": 256}.
+        memory: memory options that change no parameter, for example {"slots": 256}. A capacity
+            among them is not enlarged, even if sequences are longer.
         looking: called repeatedly with the name of what is scored (empty at the end) and the
             finished share, in [0, 1].
     Returns:
@@ -235,6 +236,9 @@ def evaluate_run(
     if errors:
         raise ConfigError(errors)
     warn_of_room(longer_model(evaluator), planned.task, evaluation_plan.lengths or ())
+    with kept_capacity(memory or {}):
+        rows = planned.metric_set.rows(evaluator, evaluation_plan)
+        used = used_memory(planned, evaluator, evaluation_plan, lengths)
     return make_report(
         task=config.task["name"],
         metric_set=planned.task.metric_set,
@@ -246,10 +250,10 @@ def evaluate_run(
         discretized=discretize,
         memory_options=dict(memory or {}),
         memory_options_of_longer=dict((not memory and evaluation_of(config).memory) or {}),
-        rows=planned.metric_set.rows(evaluator, evaluation_plan),
+        rows=rows,
         device=evaluator_device,
         **data_facts,
-        **used_memory(planned, evaluator, evaluation_plan, lengths),
+        **used,
     )
 
 
