@@ -14,7 +14,6 @@ from unbounded.checks import check_callable, check_kind, check_module
 from unbounded.errors import ConfigError
 from unbounded.tasks import (
     Batch,
-    LanguageModel,
     LengthRange,
     StreamTask,
     Task,
@@ -217,11 +216,11 @@ def rule_error(task: Task) -> str | None:
     """The reason why answers to a task cannot be checked one by one; None if they can."""
     if task.objective == "bits":
         return "answers with vectors of bits; margins exist only for answers of single symbols"
-    if isinstance(task, LanguageModel):
-        return "has no rule for one correct output: most symbols of a string are not determined"
     in_data = isinstance(task, TransductionTask) and isinstance(task.pairs, FilePairs)
     if in_data or task.layout not in _LAYOUTS:
         return "has no rule to check answers against: its targets come only from its data"
+    if not task.is_determined:
+        return "has no rule for one correct output: most symbols of a string are not determined"
     return None
 
 
