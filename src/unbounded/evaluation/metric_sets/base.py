@@ -163,6 +163,13 @@ class EvaluationPlan:
             return self.count
         return max(1, min(self.count, self.symbols // max(1, lengths.maximum)))
 
+    def step_through(self, count: int) -> int:
+        """The step through `count` lengths of a range: `every`, or 1 if there are not more.
+
+        A step that is as long as a range would score its first length alone.
+        """
+        return self.every if count > self.every else 1
+
     def in_turn(
         self, ranges: Iterable[LengthRange], count_of: Callable[[LengthRange], int] | None = None
     ) -> Iterator[tuple[LengthRange, int, Callable[[float], None]]]:
