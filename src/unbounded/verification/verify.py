@@ -224,6 +224,19 @@ def rule_error(task: Task) -> str | None:
     return None
 
 
+def count_of(task: Task, length: int, symbols: int) -> int | None:
+    """The number of sequences of one length; None if the task cannot list them.
+
+    Args:
+        task: a task.
+        length: n of a stream task, else as for `Task.count_of`.
+        symbols: as for `Task.count_of`; without effect on streams.
+    """
+    if isinstance(task, StreamTask):
+        return task.source.count_of(length)
+    return task.count_of(length, symbols)
+
+
 def check_alphabet(task: Task, symbols: int) -> None:
     """Check that the sources of a task have at least `symbols` symbols.
 

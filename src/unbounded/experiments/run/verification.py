@@ -19,7 +19,7 @@ from unbounded.models.memory_model import MemoryModel
 from unbounded.tasks import Task, TransductionTask
 from unbounded.verification import Finding, VerifyOptions, findings_of, report_of
 from unbounded.verification.report import FORMAT, VERSION
-from unbounded.verification.verify import Look
+from unbounded.verification.verify import Look, count_of
 
 
 def finished_run(
@@ -166,6 +166,17 @@ def _says_more(folder: RunFolder, source: str, options: VerifyOptions, finished:
     return any(is_less) and not any(is_more)
 
 
+def _nothing_tested(task: Task, options: VerifyOptions) -> str:
+    """The error that no length was tested."""
+    counts = (count_of(task, length, options.alphabet) for length in range(1, options.most + 1))
+    if None in counts:
+        return (
+            f"options: expected lengths to test, got none; task {task.name!r} cannot list its "
+            "sequences, so they are only drawn: give --times 2"
+        )
+    return "options: expected lengths to test, got none; give --most 100 or --times 2"
+
+
 def verify_run(
     folder: AnyPath,
     options: VerifyOptions,
@@ -208,9 +219,7 @@ def verify_run(
         if not findings:
             raise
     if not findings:
-        raise ConfigError(
-            "options: expected lengths to test, got none; give --most 100 or --times 2"
-        )
+        raise ConfigError(_nothing_tested(task, options))
     alphabet: list[str] = []
     if isinstance(task, TransductionTask):
         alphabet = list(task.pairs.alphabet(options.alphabet))
