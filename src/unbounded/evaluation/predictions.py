@@ -21,6 +21,7 @@ from unbounded.evaluation.typed_symbols import (
     keeps_blanks,
     parted,
     read_symbols,
+    typed_alphabet,
     unwritable,
     with_start,
 )
@@ -182,7 +183,7 @@ def _output_symbols(task: Task) -> tuple[str, ...]:
 def _input_symbols(task: Task) -> tuple[str, ...]:
     if isinstance(task, TransductionTask | QuestionTask):
         return task.source_vocabulary
-    return task.input_vocabulary
+    return typed_alphabet(task)
 
 
 def _tokens(task: Task, line: str) -> Tensor:
