@@ -52,11 +52,12 @@ def word_findings(
         batch = task.batch(options.seed, "test", 0, min(options.count, _READ), longest)
         assess(model, batch, task.objective, read_vector=read_vector)
     listed: set[int] = set()
-    for length in range(1, options.most + 1):
+    first = 0 if task.has_empty and options.most else 1
+    for length in range(first, options.most + 1):
         count = task.count_of(length, options.alphabet)
         # Bigrams or digit pairs may count as one, so the length in symbols is known only after
         # listing.
-        if count is None or count * length > options.symbols_each:
+        if count is None or count * max(length, 1) > options.symbols_each:
             break
         if not count:
             continue
