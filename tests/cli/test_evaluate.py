@@ -259,6 +259,20 @@ def test_an_unfinished_run_is_scored_at_its_newest_checkpoint(
     assert json.loads((tmp_path / "report.json").read_text())["weights_batch"] == 2
 
 
+@pytest.mark.parametrize("name", ["stack_language", "flare"])
+def test_evaluate_refuses_a_range_without_a_string(
+    capsys: Capture, tmp_path: Path, name: str
+) -> None:
+    task = make_task(name, language="marked_reversal")
+    model = model_of(task)
+    options = {"language": "marked_reversal"}
+    folder = str(constructed_run(tmp_path, name, options, model))
+    message = failing(capsys, "evaluate", folder, "--lengths", "4:4,5:5", "--count", "2")
+    assert f"lengths: {name}: length range: the language has no string of 4:4" in message
+    assert "5:5" not in message
+    assert main(["evaluate", folder, "--lengths", "5:5", "--count", "2"]) == 0
+
+
 def test_evaluate_accepts_the_lengths_of_the_table(capsys: Capture) -> None:
     for given in (["--evaluation.lengths", "65:128,129:256"], ["--evaluation.lengths=65:128"]):
         assert main(["train", "copy", *given, "--print_config"]) == 0

@@ -88,6 +88,27 @@ def test_lines_on_which_keys_overflow_have_an_empty_output(
     assert shown[1] == shown[3] == "\t"
 
 
+def test_a_blank_line_is_the_empty_string_of_a_task_that_has_it(
+    capsys: Capture, tmp_path: Path
+) -> None:
+    task = make_task("flare", language="even_pairs")
+    run = str(constructed_run(tmp_path, "flare", {"language": "even_pairs"}, model_of(task)))
+    file = tmp_path / "lines.txt"
+    outputs = []
+    for text in ("\n", "01\n\n0\n\n"):
+        file.write_text(text)
+        assert main(["predict", run, str(file)]) == 0
+        outputs.append(capsys.readouterr().out.splitlines())
+    (empty,), (pair, between, symbol, last) = outputs
+    assert empty in ("0", "1")
+    assert (between, last) == (empty, empty)
+    assert [len(each.split()) for each in (pair, symbol)] == [2, 1]
+    file.write_text("")
+    assert "lines.txt: empty. Give a file" in failing(capsys, "predict", run, str(file))
+    assert main(["actions", run, ""]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].split()[:2] == ["1", "<s>"]
+
+
 def test_bad_input(run: str, capsys: Capture, tmp_path: Path) -> None:
     file = tmp_path / "lines.txt"
     file.write_bytes(b"s1\n\xff\ns9\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -74,5 +75,7 @@ def test_steps_are_of_lengths_with_strings() -> None:
     plan = EvaluationPlan("test", 5, [lengths], 3, every=2)
     (row,) = rule.rows(evaluator_of(Exact(9), task, lengths, lengths), plan)
     assert [at["n"] for at in row["per_n"]] == [3, 7]
+    (short,) = rule.rows(evaluator_of(Exact(9), task, lengths, lengths), replace(plan, every=4))
+    assert (short["every"], [at["n"] for at in short["per_n"]]) == (1, [3, 5, 7, 9])
     with pytest.raises(ConfigError, match="cannot be judged as correct or wrong"):
         rule.assess(evaluator_of(Exact(9), task, lengths, lengths), lengths, 0, 3)

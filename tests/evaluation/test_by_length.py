@@ -59,6 +59,18 @@ def test_a_range_has_the_means_of_its_lengths() -> None:
     assert rule.label([train, test]) == "1-40_41-60-by2-n16"
 
 
+def test_a_range_that_is_not_longer_than_the_step_has_all_its_lengths() -> None:
+    rule = METRIC_SETS["by_length"]
+    lengths = [LengthRange(3, 6), LengthRange(7, 17)]
+    plan = EvaluationPlan("test", 5, lengths, 4, every=10)
+    rows = rule.rows(evaluator(5, make_task("reverse_string")), plan)
+    assert [[at["n"] for at in row["per_n"]] for row in rows] == [[3, 4, 5, 6], [7, 17]]
+    assert [(row["every"], row["correct_up_to"]) for row in rows] == [(1, 5), (10, None)]
+    explained, note = rule.notes(rows)
+    assert "all shorter scored lengths" in explained
+    assert note == "of 7:17 every 10th length was scored"
+
+
 def test_success_and_selection_are_those_of_the_paper() -> None:
     rule = METRIC_SETS["by_length"]
     for accuracy, success in ((0.9, True), (0.89, False)):

@@ -8,8 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unbounded.evaluation.predictions import joined, written_errors
-from unbounded.evaluation.typed_symbols import as_typed, keeps_blanks, parted, unwritable
+from unbounded.errors import ChoiceError
+from unbounded.evaluation.predictions import joined, read_inputs, written_errors
+from unbounded.evaluation.typed_symbols import (
+    as_typed,
+    keeps_blanks,
+    parted,
+    read_symbols,
+    unwritable,
+    with_start,
+)
 from unbounded.tasks import make_task
 
 BLANK = "\N{OPEN BOX}"
@@ -40,6 +48,20 @@ def test_written_symbols_are_read_back(alphabet: tuple[str, ...], data: Any) -> 
 )
 def test_how_a_blank_is_typed(alphabet: Any, text: str, symbols: Any) -> None:
     assert parted(tuple(alphabet), text) == list(symbols)
+
+
+@pytest.mark.parametrize("name", ["flare", "stack_language", "dynamic_ngrams"])
+@pytest.mark.parametrize("text", ["0110", "0 1 1 0", "<s> 0 1 1 0", " <s>0110"])
+def test_the_start_symbol_does_not_count_among_the_typed_symbols(name: str, text: str) -> None:
+    task = make_task(name)
+    symbols = read_symbols(task, text)
+    assert symbols == [*"0110"]
+    assert with_start(task, symbols) == ["<s>", *"0110"]
+    (inputs,) = read_inputs(task, [text])
+    assert inputs.tolist() == [task.input_vocabulary.index(each) for each in ("<s>", *"0110")]
+    with pytest.raises(ChoiceError) as caught:
+        read_symbols(task, "01x")
+    assert "<s>" not in str(caught.value)
 
 
 def test_unwritable_symbols() -> None:

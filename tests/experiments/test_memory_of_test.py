@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from tests.experiments.tiny import planned, tiny
+from tests.experiments.tiny_streams import tiny_streams
 from unbounded.evaluation.metric_sets import Place
 from unbounded.experiments.config.check import errors
 from unbounded.experiments.config.identity import run_name
@@ -18,6 +19,7 @@ from unbounded.experiments.run.evaluate import evaluate_run, with_memory
 from unbounded.experiments.run.hardening_phase import far_evaluators
 from unbounded.experiments.run.run import train_run
 from unbounded.models import MemoryModel
+from unbounded.tasks import LengthRange
 
 
 def config(slots: int | None) -> RunConfig:
@@ -49,6 +51,31 @@ def test_memory_options_apply_to_longer_sequences_only(tmp_path: Path) -> None:
     assert again["memory_options_of_longer"] == {"slots": 30}
     assert accuracies(evaluate_run(short.folder, memory={"slots": 30}))[1] == of_long[1]
     assert accuracies(evaluate_run(long.folder, memory={"slots": 7})) == of_short
+
+
+def test_a_given_capacity_is_not_enlarged_for_longer_sequences(tmp_path: Path) -> None:
+    """A tape with fewer slots than symbols wraps; by default the library enlarges it."""
+    made, kept = config(None), config(4)
+    for each in (made, kept):
+        each.model.memory = {"name": "rolling_tape", "slots": 7, "width": 4}
+    run, of_test = (
+        train_run(each, root=tmp_path, quiet=True, figures=False) for each in (made, kept)
+    )
+    given = evaluate_run(run.folder, memory={"slots": 4})
+    assert accuracies(given)[1] != accuracies(run.report)[1]
+    assert accuracies(of_test.report)[1] == accuracies(given)[1]
+
+
+def test_a_given_capacity_of_stacks_drops_cells(tmp_path: Path) -> None:
+    made = tiny_streams(batches=4)
+    made.model.memory = {
+        "name": "superposition_stack", "count": 2, "capacity": 20, "overflow": "drop_bottom"
+    }  # fmt: skip
+    folder = train_run(made, root=tmp_path, quiet=True, figures=False).folder
+    lengths = [LengthRange(30, 30)]
+    assert evaluate_run(folder, lengths=lengths)["rows"][0]["capacity_given"] >= 60
+    given = evaluate_run(folder, lengths=lengths, memory={"capacity": 5})
+    assert given["rows"][0]["capacity_given"] is None
 
 
 def test_hardening_checks_longer_strings_with_the_options(monkeypatch) -> None:

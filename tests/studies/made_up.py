@@ -11,9 +11,11 @@ from unbounded.studies.run_results import StudyRun
 def run(
     axes: dict[str, Any],
     seed: int = 0,
-    test: float = 0.5,
+    test: float | None = 0.5,
     validation: float = 1.0,
     success: bool | None = None,
+    roles: dict[str, str] | None = None,
 ) -> StudyRun:
-    numbers = Measures("sequences", {"test_exact_match": test}, {}, validation, success)
+    values = {"test_exact_match": test}
+    numbers = Measures("sequences", values, {}, validation, success, roles=roles or {})
     return StudyRun(f"run-{axes}-{seed}", "copy", axes, seed, "finished", numbers, 10, 0.5)

@@ -83,6 +83,18 @@ def test_an_unknown_metric_is_named() -> None:
         table_of(study(table={"metric": "test_exact_mach"}), runs)
 
 
+@pytest.mark.parametrize("columns", [[], ["model.memory"]])
+def test_a_table_without_numbers_names_the_ranges_and_their_roles(columns: list[str]) -> None:
+    axes = {"model.memory": "stack", "training.learning_rate": 0.1}
+    made = study(table={"metric": "test_exact_match", "columns": columns})
+    roles = {"1:8": "train", "6:9": "longer"}
+    text = table_of(made, [run(axes, test=None, roles=roles)]).markdown()
+    assert "No finished run has test_exact_match." in text
+    assert "1:8 (train), 6:9 (longer)" in text
+    assert "task.test_lengths" in text
+    assert "No finished run" not in table_of(made, [run(axes, test=0.5, roles=roles)]).markdown()
+
+
 def test_the_state_of_each_run_is_reported(tmp_path: Path) -> None:
     own, folder = begun(tmp_path / "tiny", tiny(seeds="0:2"))
     names = [trial.name for trial in folder.trials()]
@@ -107,6 +119,7 @@ def test_results_of_real_runs(finished: Any) -> None:
     assert [each.state for each in runs] == ["finished"] * 8
     assert set(runs[0].values()) == {"percent", "selection_metric", "success"}
     assert runs[0].batches == 2
+    assert "test" in runs[0].numbers.roles.values()
     assert len(table_of(own, runs).rows) == 4
     assert folder.study().axes == own.axes
 

@@ -105,6 +105,17 @@ def test_vector_priority_sort(split):
     assert len(task.output_vocabulary) == 8
 
 
+def test_each_vector_of_a_source_shows_its_priority():
+    lengths = {"train_lengths": "4:4", "test_lengths": "4:4"}
+    task = make_task("vector_priority_sort", kept=2, levels=4, bits=2, **lengths)
+    for example in task.examples(1, "train", 0, 20):
+        *vectors, last = example.source
+        assert {vector.split()[0] for vector in vectors} == {"+0", "+0.5", "-1", "-0.5"}
+        assert last == "end of input"
+        assert all(set(name) <= {"0", "1"} for name in example.target)
+    assert task.input_vocabulary[2] == "+0 01"
+
+
 def test_priorities_are_uniform_and_the_sequence_is_that_of_the_paper():
     task = make_task("vector_priority_sort", levels=32)
     batch = task.batch(3, "train", 0, 2000)

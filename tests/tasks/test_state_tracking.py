@@ -92,6 +92,21 @@ def test_the_next_token_is_that_of_the_rule(name):
     assert task.chance == (0.5 if name == "next_parity" else 0.2)
 
 
+@pytest.mark.parametrize("name", NEXT)
+def test_all_sources_before_a_next_token_are_listed(name):
+    task, length = make_task(name), 3
+    symbols = {"next_parity": ["01"] * 3, "next_cycle_navigation": ["<=>"] * 3}
+    digits = "01234"
+    sources = [*itertools.product(*symbols.get(name, [digits, "+-*", digits]))]
+    assert task.count_of(length, 2) == len(sources)
+    batch, names = task.every(length, 2), task.input_vocabulary
+    listed = {
+        tuple(names[token] for token in inputs[:length]): names[targets[length]]
+        for inputs, targets in zip(batch.inputs.tolist(), batch.targets.tolist(), strict=True)
+    }
+    assert listed == {source: NEXT[name](source) for source in sources}
+
+
 def test_bad_input_is_named():
     with pytest.raises(ConfigError) as caught:
         make_task("word_problem", group="S55", train_lengths="0:3")

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tests.cli.failing import failing
+from tests.constructions import model_of
 from tests.experiments.tiny import tiny
 from tests.experiments.tiny_streams import tiny_streams
 from tests.verification.runs import constructed_run, softened
@@ -18,6 +19,7 @@ from unbounded.experiments.run.run import train_run
 from unbounded.experiments.run.run_folder import RunFolder
 from unbounded.experiments.run.verification import verification_of, verify_run
 from unbounded.files import file_digest
+from unbounded.tasks import make_task
 from unbounded.verification import VerifyOptions
 
 
@@ -44,6 +46,23 @@ def test_a_tiny_trained_run(copying, capsys):
     message = failing(capsys, "extract", str(copying))
     assert "its gates are not saturated" in message
     assert "`unbounded harden RUN`" in message
+
+
+def test_strings_are_drawn_at_multiples_of_the_training_range_of_the_run(tmp_path):
+    config = tiny(batches=1, lengths="1:2", stop="budget")
+    run = train_run(config, root=tmp_path, quiet=True).folder
+    options = VerifyOptions(most=1, times=(4,), count=2)
+    report = verify_run(run, options, look=lambda name, share: None)
+    assert {row["length"] for row in report["rows"] if row["how"] == "drawn"} == {1, 2, 8}
+
+
+def test_a_task_that_cannot_list_its_sequences_is_named(tmp_path, capsys):
+    task = make_task("modular_arithmetic_brackets")
+    assert task.count_of(5, 2) is None
+    run = str(constructed_run(tmp_path, task.name, model=model_of(task)))
+    message = failing(capsys, "verify", run, "--most", "12", "--times", "0")
+    assert f"task '{task.name}' cannot list its sequences" in message
+    assert "--times 2" in message
 
 
 def test_the_same_progress_is_printed_once(capsys, monkeypatch):

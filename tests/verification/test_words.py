@@ -16,7 +16,7 @@ from unbounded.models import MemoryModel
 from unbounded.models.gates import certainties
 from unbounded.rnn import MemoryRNN
 from unbounded.tasks import LengthRange, make_task
-from unbounded.verification import VerifyOptions, findings_of
+from unbounded.verification import VerifyOptions, findings_of, report_of, text_of
 from unbounded.verification.findings import assess, shortened
 from unbounded.verification.margins import margins_of
 from unbounded.verification.network import Network
@@ -68,6 +68,26 @@ def test_a_memory_receives_the_source_length_at_the_first_step():
     assert findings[-1].length == 1200
     assert all(finding.correct == finding.count for finding in findings)
     assert {finding.displaced for finding in findings} == {0.0}
+
+
+@pytest.mark.parametrize("name", ["copy", "anbn"])
+def test_the_training_range_of_the_model_replaces_the_range_of_the_task(name):
+    options = VerifyOptions(most=2, times=(4,), count=1)
+    model, task = constructions.CONSTRUCTIONS[name](), make_task(name)
+    findings = findings_of(model, task, options, train_lengths=LengthRange(2, 8))
+    assert [each.length for each in findings if each.length > 2] == [4, 8, 32]
+
+
+def test_the_empty_string_is_enumerated_where_the_task_has_it():
+    model, task = constructions.CONSTRUCTIONS["flare"]("parity"), make_task("flare")
+    assert task.every(0, 2).lengths.tolist() == [1]
+    options = VerifyOptions(most=2, times=(2,), count=1)
+    findings = list(findings_of(model, task, options, train_lengths=LengthRange(1, 4)))
+    every = [(each.length, each.correct, each.count) for each in findings if each.every]
+    assert every == [(0, 1, 1), (1, 2, 2), (2, 4, 4)]
+    assert text_of(report_of(findings, 1, True)).startswith("length")
+    none = VerifyOptions(most=0, times=(2,), count=1)
+    assert not any(each.every for each in findings_of(model, task, none))
 
 
 def test_a_bidirectional_network_reads_each_sequence_in_one_call():

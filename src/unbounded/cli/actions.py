@@ -116,7 +116,9 @@ def run(arguments: Sequence[str]) -> int:
         raise ConfigError(f"--length: has no meaning on task {task.name!r}; give INPUT")
     if given.discretize and has_examples:
         raise ConfigError(f"--discretize: has no meaning on task {task.name!r}; leave it out")
-    title = f"{run_folder.name}: {given.input or f'length {given.length}'}"
+    title = (
+        f"{run_folder.name}: {given.input if given.length is None else f'length {given.length}'}"
+    )
     if given.length is not None:
         given.input = drawn_text(task, config.seed, given.length)
     if task.layout == "labels":

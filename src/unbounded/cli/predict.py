@@ -31,13 +31,15 @@ itself such a character, it is read literally; among longer symbols it is writte
 outputs. ␣ means a blank if the blank is a symbol and ␣ is not; else it means itself.
 
 For pairs and answers the output is the target without the end symbol. For labels it is the label
-after each symbol, 1 or 0. For streams and texts it is the most likely next symbol after each.
+after each symbol, 1 or 0. For streams and texts it is the most likely next symbol after each. On a
+task with the empty string, such as flare, a blank line is this string and has one label.
 
 --probabilities adds a tab and the probability of each output symbol, then of the end symbol if it
 was output; for labels, the probability of label 1. If lines cannot be read, the error lists their
 numbers and nothing is written. A line on which the memory overflows has an empty output.
 """
 
+_ADVICE = "Give a file, or type lines: echo INPUT | unbounded predict RUN"
 #: Least number of lines for which a progress bar is shown.
 _LONG = 1000
 
@@ -112,10 +114,10 @@ def _read(path: str | None) -> tuple[list[str], str]:
     """The lines of a file or of standard input, and its name for messages."""
     from unbounded.tasks.data_file import lines_of, read_lines
 
-    advice = "Give a file, or type lines: echo INPUT | unbounded predict RUN"
     name = "standard input" if path is None else path
-    content = sys.stdin.buffer.read() if path is None else None
-    return read_lines(name, advice) if content is None else lines_of(content, name, advice), name
+    if path is not None:
+        return read_lines(name, _ADVICE, has_blanks=True), name
+    return lines_of(sys.stdin.buffer.read(), name, _ADVICE, has_blanks=True), name
 
 
 def _outputs(given: Namespace, lines: list[str], name: str, failed: list[int]) -> Iterator[str]:
@@ -143,9 +145,13 @@ def _outputs(given: Namespace, lines: list[str], name: str, failed: list[int]) -
     if errors := written_errors(task):
         raise ConfigError(errors)
     # Blank lines at the end are ignored, as in a file of pairs. If blanks are symbols, only empty
-    # lines are ignored.
-    while not (lines[-1] if with_blanks(task) else lines[-1].strip()):
+    # lines are ignored. On a task with the empty string, a blank line is an input.
+    while lines and not task.has_empty:
+        if lines[-1] if with_blanks(task) else lines[-1].strip():
+            break
         lines.pop()
+    if not lines:
+        raise ConfigError(f"{name}: empty. {_ADVICE}")
     model, _ = folder.load_model(given.hardened)
     on_device(model, torch.device(given.device)).eval()
     inputs = read_inputs(task, lines, name)

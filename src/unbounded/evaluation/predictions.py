@@ -21,6 +21,7 @@ from unbounded.evaluation.typed_symbols import (
     keeps_blanks,
     parted,
     read_symbols,
+    typed_alphabet,
     unwritable,
     with_start,
 )
@@ -113,13 +114,14 @@ def predictions(
         logits = logits_of(model, padded.to(device), steps).cpu()
     output_probabilities = _probabilities(task, logits)
     predicted = OBJECTIVES[task.objective].predict(logits)
-    # The step before the first symbol is skipped.
+    # The step before the first symbol is skipped, except for the empty string.
     first = int(isinstance(task, StreamTask) or task.start_symbol is not None)
     results = []
     for row, row_probabilities, count in zip(
         predicted, output_probabilities, steps.tolist(), strict=True
     ):
-        tokens, shares = row[first:count].tolist(), row_probabilities[first:count]
+        counted = slice(min(first, count - 1), count)
+        tokens, shares = row[counted].tolist(), row_probabilities[counted]
         if task.objective == "binary":
             symbols = tuple(str(token) for token in tokens)
             values = shares[:, 0].tolist()
@@ -182,7 +184,7 @@ def _output_symbols(task: Task) -> tuple[str, ...]:
 def _input_symbols(task: Task) -> tuple[str, ...]:
     if isinstance(task, TransductionTask | QuestionTask):
         return task.source_vocabulary
-    return task.input_vocabulary
+    return typed_alphabet(task)
 
 
 def _tokens(task: Task, line: str) -> Tensor:
@@ -193,7 +195,7 @@ def _tokens(task: Task, line: str) -> Tensor:
     if isinstance(task, QuestionTask):
         return task.asked(parted(_input_symbols(task), line))
     symbols = read_symbols(task, line)
-    if not symbols:
+    if not symbols and not task.has_empty:
         raise ConfigError("expected at least one symbol, got none")
     if isinstance(task, StreamTask):
         return task.encode([task.before, *symbols])

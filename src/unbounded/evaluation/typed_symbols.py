@@ -41,15 +41,25 @@ class TypedSteps(NamedTuple):
 def read_symbols(task: Task, text: str) -> list[str]:
     """Split a text that a person typed into symbols.
 
+    The task's start symbol is not part of the alphabet. It may stand at the start of the text, and
+    is left out (`with_start`).
+
     Args:
         task: has the alphabet for `parted`.
         text: for example "aab bba" or "101+1=011.".
     Raises:
         ChoiceError, ConfigError: a symbol is not in the alphabet.
     """
-    symbols = parted(tuple(task.input_vocabulary), text)
+    if task.start_symbol is not None:
+        text = text.lstrip().removeprefix(task.start_symbol)
+    symbols = parted(typed_alphabet(task), text)
     _check_known(task, symbols)
     return symbols
+
+
+def typed_alphabet(task: Task) -> tuple[str, ...]:
+    """The input symbols that a person types, without the start symbol."""
+    return tuple(symbol for symbol in task.input_vocabulary if symbol != task.start_symbol)
 
 
 def with_start(task: Task, symbols: Sequence[str]) -> list[str]:
@@ -192,7 +202,7 @@ def _pair_steps(task: TransductionTask, symbols: Sequence[str]) -> TypedSteps:
 def _check_known(task: Task, symbols: Sequence[str]) -> None:
     is_fed_back = isinstance(task, TransductionTask) and task.layout == "pairs"
     # A vocabulary may contain a name twice, once for each side of a transduction.
-    alphabet = dict.fromkeys((*task.input_vocabulary, *((END,) if is_fed_back else ())))
+    alphabet = dict.fromkeys((*typed_alphabet(task), *((END,) if is_fed_back else ())))
     for number, symbol in enumerate(symbols, start=1):
         if symbol not in alphabet and len(alphabet) <= _LISTED:
             raise ChoiceError(f"symbol of task {task.name}", symbol, alphabet)

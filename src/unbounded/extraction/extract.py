@@ -35,7 +35,7 @@ from unbounded.tasks.streams import Sequences, lay_out, lay_out_alone
 from unbounded.tasks.task import check_task
 from unbounded.verification.findings import shortened
 from unbounded.verification.network import Network
-from unbounded.verification.verify import check_alphabet, rule_error
+from unbounded.verification.verify import check_alphabet, count_of, rule_error
 
 Outcome = tuple[Hashable, ...]
 #: With more states than this, merges of pairs of states are not tried.
@@ -183,7 +183,7 @@ def listed_strings(task: Task, symbols: int, budget: int) -> tuple[Batch, int]:
     parts: list[Batch] = []
     total, length = 0, 0
     while total <= budget:
-        count = _count(task, length + 1, symbols)
+        count = count_of(task, length + 1, symbols)
         if count is None or count * (length + 1) > budget - total:
             break
         length += 1
@@ -230,19 +230,13 @@ def long_strings(task: Task, symbols: int, length: int, count: int, seed: int) -
 def check_has_rule(task: Task) -> None:
     """Raise ConfigError unless strings of the task can be listed with their correct answers."""
     error = rule_error(task)
-    if error is None and _count(task, 2, 1) is None:
+    if error is None and count_of(task, 2, 1) is None:
         error = "has no rule from which its strings could be listed"
     if error is not None:
         raise ConfigError(
             f"task {task.name!r} {error}. What can be extracted: automata of streams such as "
             "anbn, of copy, reversal and similar tasks, of sentences and of brackets"
         )
-
-
-def _count(task: Task, length: int, symbols: int) -> int | None:
-    if isinstance(task, StreamTask):
-        return task.source.count_of(length)
-    return task.count_of(length, symbols)
 
 
 def _every(task: Task, length: int, symbols: int) -> Batch:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Final, TypeVar
 
 from torch import nn
@@ -19,6 +21,24 @@ ModelT = TypeVar("ModelT", bound=nn.Module)
 #: Cells of a ring for each symbol. On a ring that is hardly longer than the sequence, a jump would
 #: end beside the cell where it began, like a step.
 _RING: Final = 8
+#: The options of memories whose capacity `with_room` raises that set this capacity.
+_CAPACITIES: Final = ("capacity", "slots")
+_IS_KEPT: ContextVar[bool] = ContextVar("capacity_is_kept", default=False)
+
+
+@contextmanager
+def kept_capacity(options: Mapping[str, Any]) -> Iterator[None]:
+    """Make `with_room` leave memories as they are, if a user gave their capacity for the scores.
+
+    Args:
+        options: memory options that a user gave for the scores, by name.
+    """
+    is_given = any(name in options for name in _CAPACITIES)
+    token = _IS_KEPT.set(_IS_KEPT.get() or is_given)
+    try:
+        yield
+    finally:
+        _IS_KEPT.reset(token)
 
 
 def with_room(model: ModelT, symbols: int) -> tuple[ModelT, int | None]:
@@ -26,19 +46,22 @@ def with_room(model: ModelT, symbols: int) -> tuple[ModelT, int | None]:
 
     Superposition memories and rolling tapes have a capacity that can be raised.
     A capacity chosen for the training lengths must not affect the scores of longer sequences.
+    A capacity that a user gave for the scores stays (`kept_capacity`).
 
     Args:
         model: stays unchanged.
         symbols: number of symbols in the longest sequence.
     Returns:
-        the model itself and None, if no capacity is below `symbols`. Otherwise a copy and the
-        number of cells; in the copy each memory with a lower capacity is replaced by one with
-        `symbols` cells, or eight times as many if it is a ring.
+        the model itself and None, if no capacity is below `symbols` or capacities are kept.
+        Otherwise a copy and the number of cells; in the copy each memory with a lower capacity is
+        replaced by one with `symbols` cells, or eight times as many if it is a ring.
     Raises:
         ShapeError: `symbols` is not an integer of at least 0.
     """
     check_module("model", model)
     check_size("symbols", symbols)
+    if _IS_KEPT.get():
+        return model, None
     limited = [name for name, part in model.named_modules() if _is_short(part, symbols)]
     if not limited:
         return model, None

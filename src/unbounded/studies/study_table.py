@@ -53,6 +53,7 @@ def table_of(study: StudyFile, runs: Sequence[StudyRun]) -> Table:
         tested = [name for name in metrics if name.startswith("test")]
         metric = metric or next(iter([*tested, *metrics]), "selection_metric")
         header, rows = _crossed(study, cells, metric, metrics.get(metric, 4))
+        shown = [metric]
         notes.insert(0, f"{metric}: median over seeds.")
     else:
         shown = list(metrics) if metric is None else [metric]
@@ -61,6 +62,7 @@ def table_of(study: StudyFile, runs: Sequence[StudyRun]) -> Table:
                         "the task's criterion, with Wilson's 95 % interval.")  # fmt: skip
         if study.select:
             notes.append("Runs are those of all selected values, the other numbers of the chosen.")
+    notes += _missing_notes(runs, shown)
     return Table(tuple(header), tuple(map(tuple, rows)), tuple(notes))
 
 
@@ -121,6 +123,23 @@ def _notes(study: StudyFile, runs: Sequence[StudyRun]) -> list[str]:
         text = ", ".join(f"{count} {state}" for state, count in missing.items())
         notes.append(f"{states.count('finished')} of {len(runs)} runs are finished; {text}.")
     return notes
+
+
+def _missing_notes(runs: Sequence[StudyRun], shown: Sequence[str]) -> list[str]:
+    """The reason why all numbers of a table are missing, although runs are finished."""
+    numbers = [run.numbers for run in runs if run.numbers is not None]
+    if not numbers or any(run.values().get(name) is not None for run in runs for name in shown):
+        return []
+    text = f"No finished run has {' or '.join(shown)}."
+    roles = {range_role for each in numbers for range_role in each.roles.items()}
+    if not roles:
+        return [text]
+    scored = ", ".join(f"{lengths} ({role})" for lengths, role in sorted(roles))
+    return [
+        f'{text} The scored ranges and their roles: {scored}. The role "test" is for the range of '
+        "`task.test_lengths`, or else of `training.validation_lengths`. Set one of them to a range "
+        "of `evaluation.lengths`, or choose the metric of another role."
+    ]
 
 
 def _solved(cell: Cell) -> str:

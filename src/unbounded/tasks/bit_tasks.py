@@ -44,9 +44,8 @@ class BitTask(Task):
     ) -> None:
         self.name, self.data_bits, self.flags, self.ends = name, data_bits, flags, ends
         self.train_lengths, self.test_lengths = train_lengths, test_lengths
-        vectors = tuple(self.symbol(token) for token in range(2**data_bits))
-        above = range(2**data_bits, 2**data_bits * (1 + len(flags)))
-        self.input_vocabulary = (*vectors, *(self.symbol(token) for token in above))
+        tokens = range(2**data_bits * (1 + len(flags)))
+        self.input_vocabulary = tuple(self.input_name(token) for token in tokens)
         end = ("end",) if ends else ()
         self.output_vocabulary = (*(f"bit {place}" for place in range(data_bits)), *end)
 
@@ -62,6 +61,10 @@ class BitTask(Task):
         if not flag:
             return bits
         return self.flags[flag - 1] + (f" {bits}" if data else "")
+
+    def input_name(self, token: int) -> str:
+        """An input token as text."""
+        return self.symbol(token)
 
     @abstractmethod
     def draw(
@@ -90,7 +93,7 @@ class BitTask(Task):
         rows = zip(*self._drawn(seed, split, start, size, lengths), strict=True)
         return [
             Example(
-                tuple(self.symbol(token) for token in inputs[:prompt_steps].tolist()),
+                tuple(self.input_name(token) for token in inputs[:prompt_steps].tolist()),
                 tuple(
                     self._output_name(token)
                     for token in targets[prompt_steps : prompt_steps + answer].tolist()
@@ -413,6 +416,11 @@ class VectorPrioritySort(BitTask):
             for flag in range(1, 2 * levels)
         )
         super().__init__("vector_priority_sort", bits, flags, train_lengths, test_lengths)
+
+    def input_name(self, token: int) -> str:
+        """See `BitTask.input_name`. A vector without a flag has priority 0."""
+        name = self.symbol(token)
+        return name if token >= self.flag else f"{_priority(0, self.levels):+g} {name}"
 
     def _range_errors(self, lengths: LengthRange) -> list[str]:
         return _sorted_errors(lengths, self.kept, self.levels)

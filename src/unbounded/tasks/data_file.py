@@ -22,13 +22,16 @@ _FOREIGN = {
 Check = Callable[[str], str | None]
 
 
-def read_lines(path: str | Path, advice: str, check: Check | None = None) -> list[str]:
+def read_lines(
+    path: str | Path, advice: str, check: Check | None = None, *, has_blanks: bool = False
+) -> list[str]:
     """The lines of a file without their ends, LF or CR LF.
 
     Args:
         path: the file.
         advice: advice for a file that cannot be read or is empty.
         check: returns the error of a line, or None.
+        has_blanks: whether all lines may be blank.
     Raises:
         ConfigError: the file cannot be read, is empty, is not UTF-8 text, has NUL bytes, or ends
             lines with CR alone; or lines have errors, of which the first are listed.
@@ -37,16 +40,24 @@ def read_lines(path: str | Path, advice: str, check: Check | None = None) -> lis
         content = Path(path).read_bytes()
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror or error}. {advice}") from error
-    return lines_of(content, str(path), advice, check)
+    return lines_of(content, str(path), advice, check, has_blanks=has_blanks)
 
 
-def lines_of(content: bytes, name: str, advice: str, check: Check | None = None) -> list[str]:
+def lines_of(
+    content: bytes,
+    name: str,
+    advice: str,
+    check: Check | None = None,
+    *,
+    has_blanks: bool = False,
+) -> list[str]:
     """The lines of a file's content; see `read_lines`.
 
     Args:
         content: the file's bytes.
         name: the file's name, for messages.
         advice, check: as for `read_lines`.
+        has_blanks: whether all lines may be blank.
     """
     foreign_format = next(
         (
@@ -62,7 +73,7 @@ def lines_of(content: bytes, name: str, advice: str, check: Check | None = None)
         raise ConfigError(
             f"{name}: it has NUL bytes, as UTF-16 without a byte-order mark has; save it as UTF-8"
         )
-    if not content.strip():
+    if not (content if has_blanks else content.strip()):
         raise ConfigError(f"{name}: empty. {advice}")
     if b"\n" not in content and b"\r" in content.rstrip(b"\r"):
         raise ConfigError(f"{name}: its lines end in CR alone; end them in LF or CR LF")

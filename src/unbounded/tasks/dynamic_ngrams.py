@@ -73,6 +73,7 @@ class DynamicNGrams(Task):
 
     layout = "labels"
     metric_set = "above_bound"
+    is_determined = False
     name = "dynamic_ngrams"
     start_symbol = BEGIN
 

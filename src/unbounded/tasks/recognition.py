@@ -147,6 +147,7 @@ class Recognition(Task):
     layout = "labels"
     objective = "binary"
     metric_set = "recognition"
+    has_empty = True
     name = "flare"
     start_symbol = START
 
@@ -239,7 +240,7 @@ class Recognition(Task):
 
         The result counts every string of a length, in the language or not.
         """
-        return int(len(self.language.alphabet) ** length) if length > 0 else 0
+        return int(len(self.language.alphabet) ** length) if length >= 0 else 0
 
     def every(self, length: int, symbols: int) -> Batch:
         """See `Task.every`."""

@@ -160,6 +160,7 @@ class LanguageModel(Task):
 
     layout = "labels"
     metric_set = "above_bound"
+    is_determined = False
     name = "stack_language"
     start_symbol = BEGIN
 

@@ -197,6 +197,14 @@ class NextToken(QuestionSource):
         answers, counts = self._source.answers(sources)
         return self._tokens[answers], counts
 
+    def count(self, length: int) -> int | None:
+        """See `QuestionSource.count`."""
+        return self._source.count(length)
+
+    def listed(self, length: int) -> Integers:
+        """See `QuestionSource.listed`."""
+        return self._source.listed(length)
+
     def source_error(self, source: Sequence[int]) -> str:
         """See `QuestionSource.source_error`."""
         if any(symbol >= len(self._source.source_vocabulary) for symbol in source):

@@ -67,6 +67,9 @@ class Task(ABC):
             targets 0 and 1, or "bits" for numbers whose bits are predicted one by one.
         metric_set: name of the task's metric set, or the import path of a custom one.
         has_lengths: whether examples are drawn from ranges of lengths.
+        has_empty: whether the empty string is an example. Ranges that begin at 1 include it.
+        is_determined: whether each counted output has one correct value, so that outputs can be
+            verified. False for language models.
         has_path: whether `heights` gives the number of symbols to keep at each step.
         has_further_loss: whether training adds `further_loss` to the objective, which then counts
             the first output alone.
@@ -92,6 +95,8 @@ class Task(ABC):
     objective: ClassVar[str] = "cross_entropy"
     metric_set: str
     has_lengths: ClassVar[bool] = True
+    has_empty: ClassVar[bool] = False
+    is_determined: ClassVar[bool] = True
     has_path: ClassVar[bool] = False
     has_further_loss: bool = False
     answer_token: int | None = None

@@ -42,6 +42,7 @@ class TextTask(Task):
     layout = "text"
     metric_set = "perplexity"
     has_lengths = False
+    is_determined = False
 
     def __init__(self, name: str, words: Mapping[str, Sequence[str]]) -> None:
         self.name = name

@@ -14,7 +14,6 @@ from unbounded.checks import check_callable, check_kind, check_module
 from unbounded.errors import ConfigError
 from unbounded.tasks import (
     Batch,
-    LanguageModel,
     LengthRange,
     StreamTask,
     Task,
@@ -47,6 +46,7 @@ def stream_findings(
     task: StreamTask,
     options: VerifyOptions,
     look: Callable[[str, float], None],
+    train_lengths: LengthRange,
 ) -> Iterator[Finding]:
     """The findings at each n, in rising order of n.
 
@@ -55,6 +55,7 @@ def stream_findings(
         task: a stream task.
         options: the extent of the verification.
         look: called with a description and the share that is done; may raise to interrupt.
+        train_lengths: the training range; sequences are drawn at multiples of its maximum.
     """
     source = task.source
     last = _last_listed(task, options)
@@ -80,7 +81,7 @@ def stream_findings(
             waiting, tokens = [], 0
     if waiting:
         yield from _every(model, task, waiting, None)
-    for n in options.drawn_lengths(task.train_lengths.maximum):
+    for n in options.drawn_lengths(train_lengths.maximum):
         if n <= last or n < source.shortest:
             continue
         available = source.count_of(n)
@@ -184,6 +185,7 @@ def findings_of(
     task: Task,
     options: VerifyOptions,
     look: Look = lambda name, share: None,
+    train_lengths: LengthRange | None = None,
 ) -> Iterator[Finding]:
     """Yield the findings on a model for each length. An early stop keeps all findings so far.
 
@@ -192,6 +194,7 @@ def findings_of(
         task: a task with a rule for correct answers.
         options: the extent of the verification.
         look: called with a description and the share that is done.
+        train_lengths: the training range of the model; None for the task's.
     Raises:
         ConfigError: the task has no rule, or fewer symbols than the alphabet option.
     """
@@ -203,21 +206,35 @@ def findings_of(
     if error is not None:
         raise ConfigError(f"task {task.name!r} {error}. What can be verified: {_RULES}")
     check_alphabet(task, options.alphabet)
+    trained = task.train_lengths if train_lengths is None else LengthRange.of(train_lengths)
     if isinstance(task, StreamTask):
-        return stream_findings(model, task, options, look)
-    return word_findings(model, task, options, look)
+        return stream_findings(model, task, options, look, trained)
+    return word_findings(model, task, options, look, trained)
 
 
 def rule_error(task: Task) -> str | None:
     """The reason why answers to a task cannot be checked one by one; None if they can."""
     if task.objective == "bits":
         return "answers with vectors of bits; margins exist only for answers of single symbols"
-    if isinstance(task, LanguageModel):
-        return "has no rule for one correct output: most symbols of a string are not determined"
     in_data = isinstance(task, TransductionTask) and isinstance(task.pairs, FilePairs)
     if in_data or task.layout not in _LAYOUTS:
         return "has no rule to check answers against: its targets come only from its data"
+    if not task.is_determined:
+        return "has no rule for one correct output: most symbols of a string are not determined"
     return None
+
+
+def count_of(task: Task, length: int, symbols: int) -> int | None:
+    """The number of sequences of one length; None if the task cannot list them.
+
+    Args:
+        task: a task.
+        length: n of a stream task, else as for `Task.count_of`.
+        symbols: as for `Task.count_of`; without effect on streams.
+    """
+    if isinstance(task, StreamTask):
+        return task.source.count_of(length)
+    return task.count_of(length, symbols)
 
 
 def check_alphabet(task: Task, symbols: int) -> None:

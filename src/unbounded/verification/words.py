@@ -39,24 +39,25 @@ _READ = 50
 
 
 def word_findings(
-    model: nn.Module, task: Task, options: VerifyOptions, look: Look
+    model: nn.Module, task: Task, options: VerifyOptions, look: Look, train_lengths: LengthRange
 ) -> Iterator[Finding]:
     """The findings at each length, first for all strings, then for drawn strings.
 
     Args and errors are as for `stream_findings`.
     """
     read_vector = ReadVectorRange()
-    training_range = _with_examples(task, task.train_lengths.maximum)
-    if training_range is not None:
+    longest = _with_examples(task, train_lengths.maximum)
+    if longest is not None:
         # The read vectors of typical strings define their components' ranges.
-        batch = task.batch(options.seed, "test", 0, min(options.count, _READ), training_range)
+        batch = task.batch(options.seed, "test", 0, min(options.count, _READ), longest)
         assess(model, batch, task.objective, read_vector=read_vector)
     listed: set[int] = set()
-    for length in range(1, options.most + 1):
+    first = 0 if task.has_empty and options.most else 1
+    for length in range(first, options.most + 1):
         count = task.count_of(length, options.alphabet)
         # Bigrams or digit pairs may count as one, so the length in symbols is known only after
         # listing.
-        if count is None or count * length > options.symbols_each:
+        if count is None or count * max(length, 1) > options.symbols_each:
             break
         if not count:
             continue
@@ -67,7 +68,7 @@ def word_findings(
         if task.layout == "labels":
             listed.add(length)
         yield _every(model, task, batch, length, read_vector, look)
-    for length in options.drawn_lengths(task.train_lengths.maximum):
+    for length in options.drawn_lengths(train_lengths.maximum):
         lengths = _with_examples(task, length)
         if lengths is not None and length not in listed:
             yield _drawn(model, task, lengths, length, options, read_vector, look)

@@ -43,7 +43,8 @@ class AboveBound(MetricSet):
     """Scores the cross entropy of complete strings, including their ends if the task has ends.
 
     For each length in a range that has strings, `count` strings are scored. `every` is the step
-    from one of these lengths to the next. If ends are predicted, the bound assumes that lengths are
+    from one of these lengths to the next. If there are no more lengths than this, all are scored.
+    If ends are predicted, the bound assumes that lengths are
     uniform over the range.
     """
 
@@ -89,7 +90,8 @@ slightly below 0 at these."""
         for row, lengths, count, look in self.begun_rows(evaluator, evaluation_plan):
             per_n, parts = [], []
             there = [n for n in lengths if not evaluator.task.range_errors(LengthRange(n, n))]
-            for n in there[:: evaluation_plan.every]:
+            row["every"] = evaluation_plan.step_through(len(there))
+            for n in there[:: row["every"]]:
                 look((n - lengths.minimum) / len(lengths))
                 examples = evaluation_plan.examples(LengthRange(n, n), count=count)
                 numbers = self._numbers(evaluator, examples, lengths)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, ClassVar, Final
 
@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from unbounded.evaluation.score import Look, Place, mean_nats, numbers_of
+from unbounded.models.memory_room import kept_capacity
 from unbounded.tasks import Batch, LengthRange
 from unbounded.training.hook import Score
 
@@ -67,6 +68,7 @@ class Evaluator:
         strips: parallel streams of a text in validation.
         for_longer: returns a model with another memory, for sequences with more steps than the
             longest of training. None: they are scored with the same memory.
+        longer_options: the memory options of `for_longer`. A capacity in them is kept.
     """
 
     model: nn.Module
@@ -78,6 +80,7 @@ class Evaluator:
     validation_count: int
     strips: int
     for_longer: Callable[[nn.Module], nn.Module] | None = None
+    longer_options: Mapping[str, Any] = field(default_factory=dict)
 
     def validation(
         self, lengths: LengthRange | None = None, start: int = 0, count: int | None = None
@@ -98,11 +101,15 @@ class Evaluator:
         numbers = torch.zeros(len(batch.lengths), width, dtype=torch.float64)
         nan = torch.zeros(len(batch.lengths), dtype=torch.bool)
         is_longer = batch.lengths > self._steps_of_training
-        for other, rows in ((None, ~is_longer), (self.for_longer, is_longer)):
+        for other, options, rows in (
+            (None, {}, ~is_longer),
+            (self.for_longer, self.longer_options, is_longer),
+        ):
             if rows.any():
                 model = self.model if other is None else other(self.model)
-                part = Batch(*(field[rows] for field in batch))
-                numbers[rows], nan[rows] = numbers_of(model, part, look, width, self.place)
+                part = Batch(*(tensor[rows] for tensor in batch))
+                with kept_capacity(options):
+                    numbers[rows], nan[rows] = numbers_of(model, part, look, width, self.place)
         return numbers, nan
 
     @cached_property
@@ -155,6 +162,13 @@ class EvaluationPlan:
         if self.symbols is None:
             return self.count
         return max(1, min(self.count, self.symbols // max(1, lengths.maximum)))
+
+    def step_through(self, count: int) -> int:
+        """The step through `count` lengths of a range: `every`, or 1 if there are not more.
+
+        A step that is as long as a range would score its first length alone.
+        """
+        return self.every if count > self.every else 1
 
     def in_turn(
         self, ranges: Iterable[LengthRange], count_of: Callable[[LengthRange], int] | None = None

@@ -42,6 +42,7 @@ class ByLength(MetricSet):
     """Scores the symbols of answers at each length of a range; a range has the mean over lengths.
 
     At each length, `count` sequences are scored. `every` is the step from one length to the next.
+    A range that has no more lengths than this has all of them scored.
     """
 
     fields = ("count", "lengths", "every", "memory")
@@ -91,8 +92,9 @@ many sequences of the test split."""
         """See `MetricSet.rows`."""
         rows = []
         for row, lengths, _, look in self.begun_rows(evaluator, evaluation_plan):
+            row["every"] = evaluation_plan.step_through(len(lengths))
             numbers_at: dict[int, tuple[Tensor, Tensor, Tensor]] = {}
-            for n in range(lengths.minimum, lengths.maximum + 1, evaluation_plan.every):
+            for n in range(lengths.minimum, lengths.maximum + 1, row["every"]):
                 look((n - lengths.minimum) / len(lengths))
                 examples = evaluation_plan.examples(LengthRange(n, n))
                 numbers_at[n] = self._numbers(evaluator, examples)
@@ -131,8 +133,8 @@ many sequences of the test split."""
         ]
         return [
             "token accuracy and exact match are means over lengths; scaled: (accuracy - chance) / "
-            "(1 - chance); correct up to: the longest length with all answers correct, and all "
-            "shorter ones",
+            "(1 - chance); correct up to: the longest length with all answers correct, and those "
+            "of all shorter scored lengths",
             *steps,
         ]
 

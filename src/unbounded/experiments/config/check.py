@@ -380,7 +380,7 @@ def _range_errors(config: RunConfig, task: Task, tried: _TriedRanges) -> list[st
     def errors_of(name: str, lengths: LengthRange, split: str) -> list[str]:
         key = (*drawn_from, name, str(lengths), split)
         if key not in tried:
-            tried[key] = _errors_of(task, name, lengths, split)
+            tried[key] = errors_of_range(task, name, lengths, split)
         return tried[key]
 
     found: list[str] = []
@@ -421,8 +421,14 @@ def _range_errors(config: RunConfig, task: Task, tried: _TriedRanges) -> list[st
     return found
 
 
-def _errors_of(task: Task, name: str, lengths: LengthRange, split: str) -> list[str]:
-    """Errors of a length range of a split, one line each."""
+def errors_of_range(task: Task, name: str, lengths: LengthRange, split: str) -> list[str]:
+    """Errors of a length range of a split, one line each.
+
+    Args:
+        task: a task with lengths.
+        name: the option that has the range, for the messages.
+        lengths, split: the examples that will be drawn.
+    """
     found = [f"{name}: {line}" for line in task.range_errors(lengths)]
     # Two lengths suffice: a task has a shortest length, and may have only even lengths. The
     # examples of a file may have any lengths in the range.

@@ -278,7 +278,9 @@ class EvaluationConfig:
             on streams for the test range.
         multiples: on pairs, further single lengths, as multiples of the longest training length;
             null for none.
-        every: on streams, the step between two n of a range; on Dyck words, lengths per band.
+        every: on streams, the step between two n of a range; on Dyck words, lengths per band; where
+            each length has a number of its own, the step between two lengths. A range that has no
+            more lengths than this step has all of them scored, except on streams.
         streams: parallel streams that share the sequences of one n; on a text, parallel strips.
         carry_state: carry memory and input from one n to the next, as in the authors' program. A
             memory that grows is emptied.

@@ -16,7 +16,12 @@ from unbounded.evaluation import make_report
 from unbounded.evaluation.following import following
 from unbounded.evaluation.memory_use import memory_use
 from unbounded.evaluation.metric_sets import EvaluationPlan, Evaluator, Place
-from unbounded.experiments.config.check import evaluation_errors, evaluation_of, ranges
+from unbounded.experiments.config.check import (
+    errors_of_range,
+    evaluation_errors,
+    evaluation_of,
+    ranges,
+)
 from unbounded.experiments.config.check_training import grows
 from unbounded.experiments.config.identity import model_name
 from unbounded.experiments.config.schema import RunConfig
@@ -27,7 +32,7 @@ from unbounded.experiments.run.ram_check import count_errors
 from unbounded.experiments.run.run_folder import AnyPath, RunFolder, batches_before
 from unbounded.models.discrete import discretized, sequence_model
 from unbounded.models.memory_model import MemoryModel
-from unbounded.models.memory_room import warn_of_room
+from unbounded.models.memory_room import kept_capacity, warn_of_room
 from unbounded.models.model_parts import changed_memory_errors
 from unbounded.rnn.on_device import on_device
 from unbounded.tasks import LengthRange
@@ -132,7 +137,7 @@ def with_test_memory(evaluator: Evaluator, config: RunConfig) -> Evaluator:
     def for_longer(model: nn.Module) -> nn.Module:
         return with_memory(cast(MemoryModel, model), options)
 
-    return replace(evaluator, for_longer=for_longer)
+    return replace(evaluator, for_longer=for_longer, longer_options=options)
 
 
 def longer_model(evaluator: Evaluator) -> nn.Module:
@@ -173,7 +178,8 @@ def evaluate_run(
         hardened: score the hardened model.
         discretize: use only the most likely action of each memory gate, at full weight.
         device: where to compute.
-        memory: memory options that change no parameter, for example {"slots": 256}.
+        memory: memory options that change no parameter, for example {"slots": 256}. A capacity
+            among them is not enlarged, even if sequences are longer.
         looking: called repeatedly with the name of what is scored (empty at the end) and the
             finished share, in [0, 1].
     Returns:
@@ -195,6 +201,9 @@ def evaluate_run(
     # Options that do not fit the run's task raise the same messages as in a config.
     on_task = f"on task {config.task['name']!r}"
     errors = evaluation_errors(config.evaluation, planned.metric_set, on_task)
+    if planned.task.has_lengths:
+        for each in lengths or ():
+            errors += errors_of_range(planned.task, "lengths", each, split)
     if errors:
         raise ConfigError(errors)
     model, source = folder.load_model(hardened)
@@ -227,6 +236,9 @@ def evaluate_run(
     if errors:
         raise ConfigError(errors)
     warn_of_room(longer_model(evaluator), planned.task, evaluation_plan.lengths or ())
+    with kept_capacity(memory or {}):
+        rows = planned.metric_set.rows(evaluator, evaluation_plan)
+        used = used_memory(planned, evaluator, evaluation_plan, lengths)
     return make_report(
         task=config.task["name"],
         metric_set=planned.task.metric_set,
@@ -238,10 +250,10 @@ def evaluate_run(
         discretized=discretize,
         memory_options=dict(memory or {}),
         memory_options_of_longer=dict((not memory and evaluation_of(config).memory) or {}),
-        rows=planned.metric_set.rows(evaluator, evaluation_plan),
+        rows=rows,
         device=evaluator_device,
         **data_facts,
-        **used_memory(planned, evaluator, evaluation_plan, lengths),
+        **used,
     )
 
 

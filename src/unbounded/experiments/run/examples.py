@@ -143,10 +143,10 @@ def typed_word(task: Task, text: str) -> Batch:
         task: defines the symbols. The text has one-letter symbols, or symbols between blanks.
     Raises:
         ChoiceError: the task does not have a symbol.
-        ConfigError: the text has no symbol.
+        ConfigError: the text has no symbol, and the task does not have the empty string.
     """
     symbols = read_symbols(task, text)
-    if not symbols:
+    if not symbols and not task.has_empty:
         raise ConfigError("input: expected at least one symbol, got none")
     symbols = with_start(task, symbols)
     tokens = torch.tensor([[task.input_vocabulary.index(symbol) for symbol in symbols]])

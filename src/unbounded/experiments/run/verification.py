@@ -19,7 +19,7 @@ from unbounded.models.memory_model import MemoryModel
 from unbounded.tasks import Task, TransductionTask
 from unbounded.verification import Finding, VerifyOptions, findings_of, report_of
 from unbounded.verification.report import FORMAT, VERSION
-from unbounded.verification.verify import Look
+from unbounded.verification.verify import Look, count_of
 
 
 def finished_run(
@@ -166,6 +166,17 @@ def _says_more(folder: RunFolder, source: str, options: VerifyOptions, finished:
     return any(is_less) and not any(is_more)
 
 
+def _nothing_tested(task: Task, options: VerifyOptions) -> str:
+    """The error that no length was tested."""
+    counts = (count_of(task, length, options.alphabet) for length in range(1, options.most + 1))
+    if None in counts:
+        return (
+            f"options: expected lengths to test, got none; task {task.name!r} cannot list its "
+            "sequences, so they are only drawn: give --times 2"
+        )
+    return "options: expected lengths to test, got none; give --most 100 or --times 2"
+
+
 def verify_run(
     folder: AnyPath,
     options: VerifyOptions,
@@ -197,26 +208,25 @@ def verify_run(
     folder = RunFolder(folder)
     config, task, model, source = finished_run(folder, hardened)
     digest = folder.weights_digest(source)
+    train_lengths = plan(config, task).train_lengths
     findings: list[Finding] = []
     finished = False
     try:
         # After an interruption, the findings so far are kept.
-        findings.extend(findings_of(model, task, options, look))
+        findings.extend(findings_of(model, task, options, look, train_lengths))
         finished = True
     except KeyboardInterrupt:
         if not findings:
             raise
     if not findings:
-        raise ConfigError(
-            "options: expected lengths to test, got none; give --most 100 or --times 2"
-        )
+        raise ConfigError(_nothing_tested(task, options))
     alphabet: list[str] = []
     if isinstance(task, TransductionTask):
         alphabet = list(task.pairs.alphabet(options.alphabet))
     path = folder.verification_file(source)
     report = report_of(
         findings,
-        plan(config, task).train_lengths.minimum,
+        train_lengths.minimum,
         finished,
         task=config.task["name"],
         run=folder.name,
@@ -224,7 +234,7 @@ def verify_run(
         weights=source,
         weights_sha256=digest,
         layout=task.layout,
-        train_lengths=str(plan(config, task).train_lengths),
+        train_lengths=str(train_lengths),
         alphabet=alphabet,
         options=vars(options),
         **provenance(),

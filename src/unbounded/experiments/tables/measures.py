@@ -26,6 +26,7 @@ class Measures:
         lengths: length range of the test columns, such as "65:128"; empty for a text.
         exact_match: exact match of each row that has it, in the report's order.
         memory: mean instructions to the memory at these lengths; empty if unknown.
+        roles: lengths -> role, for each row that has both.
     """
 
     metric_set: str
@@ -36,6 +37,7 @@ class Measures:
     lengths: str = ""
     exact_match: tuple[float, ...] = ()
     memory: str = ""
+    roles: Mapping[str, str] = field(default_factory=dict)
 
 
 def measures(report: Mapping[str, Any], phase: str = "trained") -> Measures:
@@ -61,6 +63,7 @@ def measures(report: Mapping[str, Any], phase: str = "trained") -> Measures:
         tested.get("lengths", ""),
         exact_match,
         use_text(part, tested.get("lengths", "")),
+        {row["lengths"]: row["role"] for row in rows if {"lengths", "role"} <= row.keys()},
     )
 
 
