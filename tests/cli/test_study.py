@@ -230,6 +230,15 @@ def test_the_folder_of_another_study(capsys: Capture) -> None:
     assert "holds other files" in failing_study(capsys, "two.yaml", "--out", ".")
 
 
+def test_a_plan_of_one_cell_is_worded_for_one(capsys: Capture) -> None:
+    write(Path("mine.yaml"), tiny(axes={"model.hidden_size": [4]}))
+    assert main(["study", "mine.yaml", "--dry-run"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "2 of 2 runs to train, in 1 cell" in lines
+    assert lines[-1].startswith("less than a minute of training with --jobs 1")
+    assert lines[-1].endswith("from timed batches of 1 cell")
+
+
 def test_a_dry_run_checks_the_folder_and_writes_nothing(capsys: Capture) -> None:
     write(Path("one.yaml"))
     write(Path("two.yaml"))
