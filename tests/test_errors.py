@@ -45,6 +45,16 @@ def test_dissimilar_names_are_not_suggested(given, names):
 
 
 @pytest.mark.parametrize(
+    ("given", "names"),
+    [
+        ("flare", ["marked_copy", "parity", "marked_copy/stack", "lstm"]),
+    ],
+)
+def test_a_chance_similarity_to_the_start_of_a_name_is_no_suggestion(given, names):
+    assert closest(given, names) == []
+
+
+@pytest.mark.parametrize(
     "error",
     [
         errors.ConfigError(["seed: too low", "task: unknown"]),

@@ -11,6 +11,8 @@ from typing import Any
 
 # Least similarity of two names, from 0 to 1, for a suggestion.
 _NEAR = 0.6
+# The same for the start of a longer name, which is similar by chance more often.
+_NEAR_START = 0.75
 # Least number of letters to match as a prefix of a name.
 _BEGINNING = 3
 
@@ -67,6 +69,7 @@ def closest(given: object, names: Iterable[str]) -> list[str]:
         if len(typed) < _BEGINNING:
             return whole, True
         start = max(similarity(form[: len(typed)]) for form in forms)
+        start = start if start >= _NEAR_START else 0.0
         # Among equally near names, a match of the full name comes before a match of a prefix.
         return max(whole, start), whole >= start
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 
 import pytest
 
+import unbounded
 from tests.cli.failing import Capture, failing
 from unbounded.cli import main
 from unbounded.cli.names import PLACES, REGISTRIES, names_of
@@ -102,7 +104,32 @@ def test_list_explains_options(capsys: Capture) -> None:
         assert main(["list", name]) == 0
         shown = capsys.readouterr().out
         assert "number of symbols, at least 1" in shown
-        assert ("lengths k are of 2k symbols." in shown) == (name == "answer_odd_first")
+        assert ("Lengths k are of 2k symbols." in shown) == (name == "answer_odd_first")
+
+
+@pytest.mark.parametrize("kind", PLACES)
+def test_every_option_has_a_text(kind: str, capsys: Capture) -> None:
+    for name in names_of(kind):
+        if kind == "optimizers":  # the texts are torch's
+            continue
+        assert main(["list", name]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        options = {
+            line.split()[0]: [*lines, ""][number + 1]
+            for number, line in enumerate(lines)
+            if re.match(r"  \w+  ", line)
+        }
+        assert [option for option, text in options.items() if not text[:6].isspace()] == [], name
+        # A name in a text is an option that is shown, or public.
+        named = set(re.findall(r"`(\w+)`", " ".join(lines)))
+        assert named <= {*options, *dir(unbounded)}, name
+
+
+def test_a_text_has_the_form_of_the_values(capsys: Capture) -> None:
+    assert main(["list", "transformer"]) == 0
+    shown = capsys.readouterr().out
+    assert "null for 4 H" in shown
+    assert "None" not in shown
 
 
 def test_listed_names_equal_those_of_the_registries() -> None:

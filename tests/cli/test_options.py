@@ -109,12 +109,18 @@ def test_an_empty_protocol_is_unknown(capsys: Capture) -> None:
         ("train", "copy", "--evaluation.lengths", "1:2", "--evaluation.lengths", "3:4"),
         ("verify", "RUN", "--times", "2", "--times", "3"),
         ("train", "copy", "--log_with", "wandb", "--log_with", "mlflow"),
+        ("sample", "copy", "-n", "2", "-n", "3"),
+        ("sample", "copy", "--task.symbols", "2", "--task.symbols=3"),
+        ("evaluate", "RUN", "--count", "2", "--count=3"),
+        ("train", "copy", "--seed", "2", "--seed", "3"),
+        ("train", "copy", "--model.memory", "stack", "--model.memory", "queue"),
+        ("study", "copy", "--training.clip", "1", "--training.clip", "2"),
     ],
 )
-def test_a_repeated_list_is_refused(capsys: Capture, arguments: tuple[str, ...]) -> None:
+def test_a_repeated_option_is_refused(capsys: Capture, arguments: tuple[str, ...]) -> None:
     """Once the last value was used without a message."""
     option = arguments[2]
-    assert f"{option}: expected it once, got it 2 times." in error_text(capsys, *arguments)
+    assert f"{option}: expected it once, got it 2 times" in error_text(capsys, *arguments)
 
 
 def test_a_file_named_null_is_a_file(

@@ -43,6 +43,19 @@ def test_writes_json_lines(tmp_path, capsys):
     assert list(tmp_path.iterdir()) == [out]
 
 
+def test_a_single_example_is_counted_as_one(tmp_path, capsys):
+    sample(make_task("copy"), 1, out=tmp_path / "one.jsonl")
+    assert capsys.readouterr().out.startswith("wrote 1 example to ")
+
+
+@pytest.mark.parametrize(
+    ("option", "hint"),
+    [("--computation", "Did you mean '--task.computation'?"), ("--count", "it is -n")],
+)
+def test_an_unknown_option_names_the_intended_one(option, hint, capsys):
+    assert hint in failing(capsys, "sample", "parity_check", option, "2")
+
+
 def test_an_existing_file_is_replaced_only_on_request(tmp_path):
     out = tmp_path / "pairs.jsonl"
     out.write_text("mine")

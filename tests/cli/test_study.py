@@ -205,8 +205,11 @@ def test_a_study_that_changed(capsys: Capture) -> None:
     text = failing_study(capsys, "mine.yaml", "--extend", "--shard", "1/1")
     assert "2 of 6 runs are no longer in it" in text
     assert "--extend does not remove them: put them back" in text
-    assert main(["study", "mine.yaml", "--dry-run"]) == 0
-    assert "2 of its runs are no longer in the file" in capsys.readouterr().out
+    assert "2 of 6 runs are no longer in it" in failing_study(capsys, "mine.yaml", "--dry-run")
+    write(Path("mine.yaml"), tiny(seeds="0:4"))
+    assert "2 runs are new" in failing_study(capsys, "mine.yaml", "--dry-run")
+    assert main(["study", "mine.yaml", "--dry-run", "--extend"]) == 0
+    assert "2 of 8 runs to train" in capsys.readouterr().out
     # Options that affect only the table may change.
     write(Path("mine.yaml"), tiny(seeds="0:3", table={"columns": ["model.hidden_size"]}))
     assert main(["study", "mine.yaml"]) == 0
@@ -225,6 +228,29 @@ def test_the_folder_of_another_study(capsys: Capture) -> None:
     text = failing_study(capsys, "two.yaml", "--out", "here")
     assert "here is the folder of study 'one', not of 'two'" in text
     assert "holds other files" in failing_study(capsys, "two.yaml", "--out", ".")
+
+
+def test_a_plan_of_one_cell_is_worded_for_one(capsys: Capture) -> None:
+    write(Path("mine.yaml"), tiny(axes={"model.hidden_size": [4]}))
+    assert main(["study", "mine.yaml", "--dry-run"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "2 of 2 runs to train, in 1 cell" in lines
+    assert lines[-1].startswith("less than a minute of training with --jobs 1")
+    assert lines[-1].endswith("from timed batches of 1 cell")
+
+
+def test_a_dry_run_checks_the_folder_and_writes_nothing(capsys: Capture) -> None:
+    write(Path("one.yaml"))
+    write(Path("two.yaml"))
+    text = failing_study(capsys, "two.yaml", "--out", ".", "--dry-run")
+    assert "holds other files" in text
+    assert main(["study", "one.yaml", "--out", "here", "--shard", "1/1"]) == 0
+    before = {path: path.stat().st_mtime_ns for path in Path("here").rglob("*")}
+    text = failing_study(capsys, "two.yaml", "--out", "here", "--dry-run")
+    assert "here is the folder of study 'one', not of 'two'" in text
+    assert {path: path.stat().st_mtime_ns for path in Path("here").rglob("*")} == before
+    text = failing_study(capsys, "one.yaml", "--out", "here", "--dry-run", "--log_with", "no_such")
+    assert "no_such" in text
 
 
 def test_a_new_study(capsys: Capture) -> None:

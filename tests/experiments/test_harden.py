@@ -334,10 +334,15 @@ def test_runs_that_cannot_be_hardened_give_a_reason(
         harden_run(folder, quiet=True)
     plain = replace(tiny(batches=1), model=ModelConfig(memory={"name": "none"}, readout_size=None))
     folder = train_run(plain, root=tmp_path, quiet=True).folder
-    with pytest.raises(ConfigError, match="memory 'none' has no gates"):
+    with pytest.raises(ConfigError, match="hardening: the model has no memory, so it has no gates"):
+        harden_run(folder, quiet=True)
+    part = {"name": "transformer", "num_layers": 1, "memory": "stack"}
+    plain = replace(plain, model=replace(plain.model, controller=part))
+    folder = train_run(plain, root=tmp_path, quiet=True).folder
+    with pytest.raises(ConfigError, match="the memory of a Transformer cannot be hardened"):
         harden_run(folder, quiet=True)
     folder = train_run(small("text", {"memory": "queue"}, data), root=tmp_path, quiet=True).folder
-    with pytest.raises(ConfigError, match="task 'text' has no correct outputs"):
+    with pytest.raises(ConfigError, match=r"'text' has no correct outputs .* its models cannot"):
         harden_run(folder, quiet=True)
     folder = copied(trained, tmp_path / "other")
     with pytest.raises(ConfigError, match=r"hardening.tolerance: .*got -1"):

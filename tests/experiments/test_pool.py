@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.experiments.made_up import tiny_study
+from tests.studies.tiny_study import tiny, write
 from unbounded.experiments.run.run import train_run
 from unbounded.experiments.trials.work import WorkOptions, work
 from unbounded.experiments.trials.workers import WORKER, PlanWatch, run_workers, visible_gpus
@@ -39,8 +40,9 @@ def test_a_worker_imports_from_pythonpath_and_not_from_the_current_folder(
     for name in names:
         (here / name).write_text("open('ran', 'w').close()\n")
     (named / "mine.py").write_text("print('mine is there')\n")
+    options = WorkOptions(modules=("mine",)).to_json()
     done = subprocess.run(
-        [*WORKER, WorkOptions(modules=("mine",)).to_json(), "no-plan.jsonl", "runs"],
+        [*WORKER, options, "no-plan.jsonl", "runs", str(os.getpid())],
         cwd=here,
         env={**os.environ, "PYTHONPATH": str(named)},
         capture_output=True,
@@ -49,6 +51,34 @@ def test_a_worker_imports_from_pythonpath_and_not_from_the_current_folder(
     assert "mine is there" in done.stdout
     assert "no-plan.jsonl" in done.stderr
     assert sorted(path.name for path in here.iterdir()) == names
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
+@pytest.mark.parametrize("kills_early", [True, False])
+def test_workers_end_when_the_study_is_killed(tmp_path: Path, kills_early: bool) -> None:
+    write(tmp_path / "mine.yaml", tiny(budget={"batches": 1_000_000}))
+    out = tmp_path / "here"
+    command = ["study", "mine.yaml", "--jobs", "2", "--out", str(out)]
+    study = subprocess.Popen([sys.executable, "-m", "unbounded", *command], cwd=tmp_path)
+    runs = out / "runs"
+    sign = "logs/workers/2.log" if kills_early else "*/metrics.jsonl"
+    while not list(runs.glob(sign)):
+        assert study.poll() is None
+        time.sleep(0.01)
+    study.kill()
+    study.wait()
+    until = time.monotonic() + 60
+    while any(str(out / "plan.jsonl") in command for command in _commands()):
+        assert time.monotonic() < until
+        time.sleep(0.1)
+    assert not list(runs.glob("*/report.json"))
+
+
+def _commands() -> list[str]:
+    """The command lines of all processes."""
+    return subprocess.run(
+        ["ps", "-A", "-ww", "-o", "args="], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -95,7 +95,7 @@ def test_a_model_without_a_task_has_an_html_representation(options: dict[str, An
 def test_unsupported_models_are_shown_as_text_in_a_notebook() -> None:
     model = MemoryModel(inputs=5, outputs=3, memory="none", controller="srcn", hidden_size=6)
     assert "<pre>MemoryModel(" in model._repr_html_()
-    assert "controller: the explorer page does not support SRCN" in model._repr_html_()
+    assert "controller: the explorer page cannot run SRCN" in model._repr_html_()
     large = MemoryModel(inputs=5, outputs=3, hidden_size=1100)
     with pytest.raises(ConfigError, match="parameters, and a notebook would hold them in every"):
         ub.explore(large)

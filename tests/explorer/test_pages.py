@@ -245,8 +245,11 @@ def test_a_model_for_another_task() -> None:
 def test_a_model_that_the_page_cannot_run() -> None:
     task = make_task("copy", symbols=4, **SHORT)
     model = tiny_model(task, memory="none", controller="srcn")
-    with pytest.raises(ConfigError, match="page does not support SRCN; it has lstm, gru"):
+    with pytest.raises(ConfigError, match="page cannot run SRCN; it runs lstm, gru"):
         run_data(model, task, "srcn")
+    model = tiny_model(task, memory="none", controller="transformer")
+    with pytest.raises(ConfigError, match="Transformer with a memory, but not of one without"):
+        run_data(model, task, "transformer")
     importlib.import_module("unbounded.memories.register")
     model = tiny_model(task, memory="unbounded.memories.register.Register")
     with pytest.raises(ConfigError, match=r"cannot show a Register; it shows stack"):

@@ -71,6 +71,17 @@ def test_a_constructed_networks_automaton_is_extracted(name):
     assert extraction.automaton.states < model.sequence.layer.hidden_size
 
 
+def test_an_extraction_shows_its_progress():
+    shown: list[tuple[str, float]] = []
+    extracted("reversal", lengths=[20], look=lambda name, share: shown.append((name, share)))
+    shares = [share for _, share in shown]
+    assert shares == sorted(shares)
+    names = [name for name, _ in shown]
+    assert names.count("running the strings") > 3
+    assert "finding states and symbols, 2 so far" in names
+    assert [*names[-2:]] == ["comparing", "comparing at length 20"]
+
+
 def test_the_automaton_of_binary_addition_has_a_carry():
     """Two of its four stacks mark which digits are there, which an empty one shows too.
 

@@ -164,6 +164,10 @@ def test_models_without_gates_are_refused():
     plain = stream_model(vocabulary=2, memory="none", controller="gru")
     with pytest.raises(ConfigError, match=r"gates .*, got a model without a memory"):
         discretized(plain)
+    controller = {"name": "transformer", "memory": "stack"}
+    model = MemoryModel(inputs=3, outputs=2, memory="none", controller=controller, hidden_size=8)
+    with pytest.raises(ConfigError, match="got the memory of a Transformer, whose gates cannot"):
+        discretized(model)
     layer = ub.MemoryRNN(2, 3, ub.SuperpositionStack(2), batch_first=True)
     with pytest.raises(ConfigError, match="expected a SequenceModel in it, got MemoryRNN"):
         least_saturated(layer, batch_of(torch.zeros(1, 2, dtype=torch.int64)))

@@ -118,6 +118,7 @@ BAD = [
     ({"controller": ["gru"], "memory": "none"}, "unknown controller ['gru']"),
     ({"controller": {"name": "lstm", "num_layers": 2}}, "'lstm' has no option 'num_layers'"),
     ({"controller": "srcn"}, "srcn: expected no memory, got 'queue'; give"),
+    ({"controller": "deltanett"}, "unknown controller 'deltanett'. Did you mean 'deltanet'?"),
     ({"memory": "none", "controller": "scrn"}, "Did you mean 'srcn'?"),
     ({"memory": "none", "controller": {"name": "elman", "recurrent": False}}, "recurrent: without"),
     ({"controller": {"name": "elman", "activation": "tan"}}, "Did you mean 'tanh'?"),

@@ -236,6 +236,13 @@ def test_another_file_of_the_authors_is_the_test(tmp_path: Path):
     with pytest.raises(ConfigError) as caught:
         make_task("flare", language="first", test_set="test-edit-distance", lm=0.1)
     assert caught.value.errors == ("test_set: has no effect without data; leave it at test",)
+    (tmp_path / "empty").mkdir()
+    for root, missing in ((tmp_path / "none", "none"), (tmp_path / "empty", "parity")):
+        with pytest.raises(ConfigError, match="there is no folder") as caught:
+            make_task("flare", data=str(root))
+        (error,) = caught.value.errors
+        assert error.startswith("data: there is no folder")
+        assert f"{missing}. Give the folder of FLaRe's data" in error
     with pytest.raises(ConfigError, match="unknown test_set 'held'"):
         make_task("flare", test_set="held")
 

@@ -47,6 +47,8 @@ _ELSEWHERE = {
     **dict.fromkeys(("--verbose", "--debug"), "shown anyway; --quiet shows less"),
     "--task": "given without an option: unbounded train copy",
 }
+# Names of the option -n in other programs.
+_NUMBER = ("--count", "--num", "--number", "--examples", "--num_examples", "--n")
 _PATHS = ("config", "data", "out", "runs")
 
 
@@ -95,6 +97,8 @@ def option_error(
             )
         if option in _ELSEWHERE and option not in names and "--training.batches" in names:
             return f"unknown option {option!r}: it is {_ELSEWHERE[option]}"
+        if option in _NUMBER and any("-n" in action.option_strings for action in actions):
+            return f"unknown option {option!r}: it is -n"
         if option in _OUT and option not in names and "--export" in names:
             return f"unknown option {option!r}: it is --export FILE"
         if option in _OUT and "--out" not in names and any(each.dest == "run" for each in actions):

@@ -28,7 +28,11 @@ examples:
 #: For each kind of component without options, the command that uses its names.
 _USED = {"papers": "unbounded reproduce {} --dry-run"}
 #: A reference in a docstring to the Args of another docstring.
-_AS_FOR = re.compile(r"Args(?:,| and) errors(?: and source)? as for `(\w+)`([^.]*)\.")
+_AS_FOR = re.compile(
+    r"(?:Args(?:,| and) errors(?: and source)?|Everything else is) as for `(\w+)`([^.]*)\."
+)
+#: Values in docstrings, and their form in a config.
+_IN_PYTHON = {"None": "null", "True": "true", "False": "false"}
 #: Defaults of memory options that the memory's signature requires.
 _LEFT_OUT = {"width": "as wide as the hidden layer", "count": "10"}
 
@@ -130,7 +134,7 @@ def _explanations(kind: str, name: str) -> dict[str, str]:
         for part in inspect.getmro(factory) if isinstance(factory, type) else (factory,):
             for argument in parse_docstring(part.__doc__ or "").params:
                 for option in argument.arg_name.split(","):
-                    texts.setdefault(option.strip(), " ".join((argument.description or "").split()))
+                    texts.setdefault(option.strip(), _as_in_a_config(argument.description or ""))
         other = _AS_FOR.search(inspect.getdoc(factory) or "")
         if other:
             texts = {**_explanations(kind, other[1]), **texts}
@@ -140,7 +144,14 @@ def _explanations(kind: str, name: str) -> dict[str, str]:
 def _remark(kind: str, name: str) -> str:
     """Differences from the options of another docstring that is referred to; usually empty."""
     matches = (_AS_FOR.search(inspect.getdoc(factory) or "") for factory in _factories(kind, name))
-    return " ".join(f"As for {m[1]}{m[2]}." for m in matches if m and m[2])
+    clauses = (" ".join(m[2].strip(" ,;").split()).removeprefix("but ") for m in matches if m)
+    return " ".join(f"{clause[:1].upper()}{clause[1:]}." for clause in clauses if clause)
+
+
+def _as_in_a_config(text: str) -> str:
+    """A docstring's text on one line, with null, true and false as in the values shown."""
+    words = "|".join(_IN_PYTHON)
+    return re.sub(rf"\b({words})\b", lambda found: _IN_PYTHON[found[0]], " ".join(text.split()))
 
 
 def _show_options(name: str, as_json: bool) -> int:

@@ -17,6 +17,7 @@ import yaml
 from jsonargparse import Namespace
 
 from unbounded.cli.errors import file_error, unknown_option
+from unbounded.cli.parsing import repeated_line
 from unbounded.custom_components import is_path, module_of, part_of
 from unbounded.errors import ChoiceError, ConfigError, UnboundedError
 from unbounded.experiments.config import plain_yaml
@@ -53,7 +54,7 @@ class Words:
     Fields:
         rest: arguments that are not options of a config.
         options: dotted names of config options with their texts, in order.
-        errors: options without a value, one line each.
+        errors: options without a value and repeated options, one line each.
     """
 
     rest: list[str]
@@ -89,7 +90,7 @@ def sorted_words(
                 continue
             value = waiting.pop(0)
         options.append((name, value))
-    return Words(rest, options, errors)
+    return Words(rest, options, [*errors, *_repeated(options)])
 
 
 def _no_value(name: str) -> str:
@@ -271,7 +272,6 @@ def compose_config(
             data = overlay(data, nested(place, _value(place, text, data)))
         except ConfigError as error:
             errors += error.errors
-    errors += _repeated(options)
     changes = [nested(name, _read(text)) for name, text in options]
     _without_preset_ranges(data, [*(file.data for file in read), *changes])
     return Composed(task, data, tuple(options), modules, errors)
@@ -406,13 +406,14 @@ def option_value(place: str, name: object, option: str, text: str, model: ModelC
 
 
 def _repeated(options: Sequence[tuple[str, str]]) -> list[str]:
-    """One line for each repeated list or mapping, because only the last would count."""
+    """One line for each repeated option, because only the last would count."""
     names = [name for name, _ in options]
+    kinds = {name: kind_of(name) for name in names if names.count(name) > 1}
     return [
-        f"--{name}: expected it once, got it {names.count(name)} times. Give one list, such as "
-        f"--{name} A,B"
-        for name in dict.fromkeys(names)
-        if names.count(name) > 1 and (kind := kind_of(name)) is not None and item_kind(kind)
+        repeated_line(
+            f"--{name}", names.count(name), is_list=kind is not None and bool(item_kind(kind))
+        )
+        for name, kind in kinds.items()
     ]
 
 

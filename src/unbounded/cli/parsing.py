@@ -90,7 +90,7 @@ def parse(parser: Parser, arguments: Sequence[str]) -> tuple[Namespace, list[str
         The values of the valid arguments, and one line per error.
     Raises:
         UsageError: the error cannot be attributed to an argument.
-        ConfigError: nothing can be parsed, or a list option is repeated.
+        ConfigError: nothing can be parsed, or an option is repeated.
     """
     odd = [line for group in _groups(arguments) if (line := odd_number(parser._actions, group))]
     odd += _repeated(parser, arguments)
@@ -128,15 +128,30 @@ def parse(parser: Parser, arguments: Sequence[str]) -> tuple[Namespace, list[str
 
 
 def _repeated(parser: Parser, arguments: Sequence[str]) -> list[str]:
-    """One line for each repeated list option, because only the last would count."""
+    """One line for each repeated option, because only the last would count."""
     names = [word.partition("=")[0] for word in arguments]
     return [
-        f"{name}: expected it once, got it {names.count(name)} times. Give one "
-        f"list, such as {name} A,B"
+        repeated_line(name, names.count(name), is_list=_takes_list(action))
         for action in parser._actions
         for name in action.option_strings
-        if _takes_list(action) and names.count(name) > 1
+        if names.count(name) > 1 and action.nargs != 0 and not _gathers(action)
     ]
+
+
+def repeated_line(name: str, times: int, *, is_list: bool) -> str:
+    """The error of an option that is given several times.
+
+    Args:
+        name: the option. times: how often it is given.
+        is_list: whether its value is a list.
+    """
+    advice = f". Give one list, such as {name} A,B" if is_list else ""
+    return f"{name}: expected it once, got it {times} times{advice}"
+
+
+def _gathers(action: argparse.Action) -> bool:
+    """Whether an option may be repeated, as with action="append"."""
+    return isinstance(action, argparse._AppendAction)
 
 
 def _takes_list(action: argparse.Action) -> bool:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from unbounded.cli.errors import missing_folder
+from unbounded.cli.names import names_of
 from unbounded.cli.overlay import import_modules, option_value, sorted_words
 from unbounded.cli.parsing import Parser, parse
 from unbounded.custom_components import is_path, module_of
@@ -30,6 +31,9 @@ examples:
   unbounded sample copy -n 3 --lengths 4:8
   unbounded sample gender -n 100000 --split test --out gender.jsonl
   unbounded sample penn_treebank --data DIR
+  unbounded sample parity_check --task.computation 2
+
+--task.OPTION VALUE sets an option of the task; `unbounded list TASK` shows them.
 """
 
 
@@ -85,7 +89,7 @@ def sample(
         for index, (source, target) in enumerate(examples)
     )
     _write(path, lines)
-    print(f"wrote {count} examples to {path}")
+    print(f"wrote {count} example{'s' * (count > 1)} to {path}")
 
 
 def _there(task: Task, split: str, lengths: LengthRange | None) -> int | None:
@@ -127,7 +131,7 @@ def _write(path: Path, lines: Iterator[str]) -> None:
 
 def parser(arguments: Sequence[str]) -> Parser:
     """The argument parser of this verb."""
-    made = Parser(prog="unbounded sample", description=_DESCRIPTION)
+    made = Parser(prog="unbounded sample", description=_DESCRIPTION, also=_task_options(arguments))
     made.add_argument("task", type=str, help="The task; see `unbounded list`.")
     made.add_argument(
         "-n", type=int | None, help=f"Number of examples; default {_FEW}, or all if fewer."
@@ -141,6 +145,17 @@ def parser(arguments: Sequence[str]) -> Parser:
     made.add_argument("--out", type=str, help="A file for JSON lines.")
     made.add_argument("--overwrite", action="store_true", help="Replace the file of --out.")
     return made
+
+
+def _task_options(arguments: Sequence[str]) -> list[str]:
+    """The options of the task that a command line begins with, such as --task.symbols."""
+    task = next(iter(arguments), "")
+    if task not in names_of("tasks"):
+        return []
+    from unbounded.experiments.config.components import component_options
+    from unbounded.experiments.config.schema import ModelConfig
+
+    return [f"--task.{name}" for name in component_options("task", task, ModelConfig())]
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -254,15 +254,14 @@ def _train(given: Namespace, study: StudyFile, folder: StudyFolder) -> int:
     from unbounded.studies.session import plan_text, progress_of
 
     trials = _trials(study)
-    if given.dry_run:
-        title = f"{study.name}: {study.about}" if study.about else study.name
-        print(plan_text(title, trials, folder.runs, given.jobs))
-        if changed := folder.change_of(study, trials):
-            print(f"{folder} holds an earlier plan of this study: {changed}")
-        return 0
     log_with = tracker_names(given.log_with) or study.log_with
     if errors := tracker_errors(log_with):
         raise ConfigError(errors)
+    if given.dry_run:
+        folder.check(study, trials, extend=given.extend)
+        title = f"{study.name}: {study.about}" if study.about else study.name
+        print(plan_text(title, trials, folder.runs, given.jobs))
+        return 0
     trials = folder.begin(study, trials, extend=given.extend)
     executor = executor_of(
         given,

@@ -94,9 +94,9 @@ def _controller_data(layer: nn.Module) -> dict[str, Any]:
     name = next((name for kind, name in CONTROLLERS.items() if type(controller) is kind), None)
     if name is None:
         raise ConfigError(
-            f"controller: the explorer page does not support "
-            f"{type(controller).__name__}; it has "
-            f"{', '.join(CONTROLLERS.values())}"
+            f"controller: the explorer page cannot run {type(controller).__name__}; it runs "
+            f"{', '.join(CONTROLLERS.values())}. `unbounded explore RUN` shows traces of a "
+            "Transformer with a memory, but not of one without"
         )
     activation = controller.activation if isinstance(controller, ElmanController) else ""
     return {"kind": name, "activation": activation, "layers": 1, "skip_input": False}

@@ -273,6 +273,9 @@ def _pairs(task: StreamTask, length: int) -> Batch:
 
 #: Least certainty of a saturated gate.
 SATURATED: Final = 0.999
+#: Shares of an extraction that count as done after the strings were run, after states and symbols
+#: were found, and after these were merged.
+_OBSERVED, _REFINED, _MERGED = 0.2, 0.5, 0.6
 #: Number of strings to draw at each of the long lengths.
 _DRAWN: Final = 20
 
@@ -338,19 +341,23 @@ def extract(
     check_output_precedes_read(model)
     strings, longest = listed_strings(task, symbols, budget)
     check_saturated(model, strings)
-    look("running the strings", 0.0)
-    observations = observe(model, strings)
-    look("finding states and symbols", 0.2)
-    observations, classes = with_fewest(
-        observations, merge_states(observations, refine(observations))
+    observations = observe(
+        model, strings, lambda share: look("running the strings", _OBSERVED * share)
     )
+    # The number of rounds is unknown.
+    refined = refine(
+        observations,
+        look=lambda count: look(f"finding states and symbols, {count} so far", _OBSERVED),
+    )
+    look("merging states", _REFINED)
+    observations, classes = with_fewest(observations, merge_states(observations, refined))
     automaton = automaton_of(observations, classes, input_names(task), output_names(task))
-    look("comparing", 0.6)
+    look("comparing", _MERGED)
     listed = agreement(automaton, model, strings)
     example = None if listed.first is None else _text(automaton, strings, listed.first)
     drawn: dict[int, Agreement] = {}
     for number, length in enumerate(lengths):
-        look(f"comparing at length {length}", 0.6 + 0.4 * number / len(lengths))
+        look(f"comparing at length {length}", _MERGED + (1 - _MERGED) * number / len(lengths))
         batch = long_strings(task, symbols, length, _DRAWN, seed)
         drawn[length] = agreement(automaton, model, batch)
         if example is None and drawn[length].first is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -63,12 +64,15 @@ class Observations:
     children: list[list[int]] = field(default_factory=list)
 
 
-def observe(model: nn.Module, batch: Batch) -> Observations:
+def observe(
+    model: nn.Module, batch: Batch, look: Callable[[float], None] = lambda share: None
+) -> Observations:
     """Run a network over strings, each with a new memory, and read every prefix once.
 
     Args:
         model: with a memory that has a `shape_of`.
         batch: inputs, and the judged steps.
+        look: called with the share of the steps that is done.
     Raises:
         ConfigError: a head of a tape or of a Lie-access memory is not at a single place.
     """
@@ -87,6 +91,7 @@ def observe(model: nn.Module, batch: Batch) -> Observations:
     row_of: dict[int, int] = {}  # node of the step before -> its row in the state
     least, placement = 1.0, Placement()
     for step in range(batch.inputs.shape[1]):
+        look(step / batch.inputs.shape[1])
         is_running = batch.lengths > step
         prefix_pairs = torch.stack([place, batch.inputs[:, step]], dim=1)[is_running]
         prefixes, child = torch.unique(prefix_pairs, dim=0, return_inverse=True)

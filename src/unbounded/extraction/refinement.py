@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter, defaultdict
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Final
 
 import torch
@@ -36,12 +36,17 @@ _REPEATED: Final = 3
 _ALIKE: Final = 1e-4
 
 
-def refine(observations: Observations, most: int = MOST_CLASSES) -> Classes:
+def refine(
+    observations: Observations,
+    most: int = MOST_CLASSES,
+    look: Callable[[int], None] = lambda count: None,
+) -> Classes:
     """Find the classes.
 
     Args:
         seen: the observations of a network.
         most: most states and symbols.
+        look: called with the number of states and symbols so far.
     Returns:
         closed classes, if the allowed number suffices; else the classes with the shortest
         description. A description has a line for each case of the table and for each step that
@@ -52,6 +57,7 @@ def refine(observations: Observations, most: int = MOST_CLASSES) -> Classes:
     classes = Classes([0] * count, [[0] * count for _ in range(alphabets)])
     best, least = classes, float("inf")
     while True:
+        look(classes.count)
         conflicts = conflicts_of(observations, classes)
         if not conflicts:
             classes.closed, classes.determined = True, 1.0

@@ -23,7 +23,7 @@ from unbounded.checks import check_module, number_errors
 from unbounded.errors import ConfigError
 from unbounded.memories import SuperpositionMemory
 from unbounded.models.sequence_model import SequenceModel
-from unbounded.rnn import MemoryLayer
+from unbounded.rnn import MemoryAttention, MemoryLayer
 
 ModelT = TypeVar("ModelT", bound=nn.Module)
 
@@ -42,10 +42,9 @@ def deciding_layers(model: nn.Module) -> list[MemoryLayer]:
     layers = [module for module in model.modules() if isinstance(module, MemoryLayer)]
     with_gates = [layer for layer in layers if any(head.can_harden for head in layer.memory.heads)]
     if not with_gates:
-        memories = ", ".join(repr(layer.memory) for layer in layers)
         raise ConfigError(
             "model: expected a memory with gates (Head.gate), such as push and "
-            f"pop of --model.memory stack, got {memories or 'a model without a memory'}"
+            f"pop of --model.memory stack, got {_memories(model)}"
         )
     return with_gates
 
@@ -60,12 +59,10 @@ def superposition_layer(model: nn.Module) -> tuple[MemoryLayer, SuperpositionMem
     for module in model.modules():
         if isinstance(module, MemoryLayer) and isinstance(module.memory, SuperpositionMemory):
             return module, module.memory
-    memories = [repr(m.memory) for m in model.modules() if isinstance(m, MemoryLayer)]
     raise ConfigError(
         "model: expected one with superposition stacks or lists, such as that of "
-        "--model.memory superposition_stack, got "
-        f"{', '.join(memories) or 'one without a memory'}. unbounded explore RUN shows other "
-        "memories step by step"
+        f"--model.memory superposition_stack, got {_memories(model)}. unbounded explore RUN shows "
+        "other memories step by step"
     )
 
 
@@ -159,6 +156,14 @@ def discretized(model: ModelT) -> ModelT:
             _, exponent = math.frexp(float(layer.heads.weight[rows].abs().max()))
             _scale(layer, rows, 2.0 ** (HARD_EXPONENT - exponent))
     return hardened
+
+
+def _memories(model: nn.Module) -> str:
+    """The memories of a model, for messages."""
+    if any(isinstance(module, MemoryAttention) for module in model.modules()):
+        return "the memory of a Transformer, whose gates cannot be hardened or discretized"
+    memories = [repr(m.memory) for m in model.modules() if isinstance(m, MemoryLayer)]
+    return ", ".join(memories) or "a model without a memory"
 
 
 def _rows(layer: MemoryLayer) -> list[slice]:

@@ -141,8 +141,6 @@ def can_be_shown(part: str | Part, hidden_size: int) -> bool:
 def controller_errors(part: str | Part, memory: Any, hidden_size: int) -> list[str]:
     """The errors of a controller's name and options, given the name of the memory."""
     name, options = split_part(part)
-    if name in ONLY_BASELINES and memory != NO_MEMORY:
-        return [f"{name}: expected no memory, got {memory!r}; give --model.memory none"]
     try:
         factory = part_factory("controller", memory, name)
     except (ChoiceError, ConfigError) as error:
@@ -174,14 +172,14 @@ def part_factory(kind: str, memory: Any, controller: Any) -> Callable[..., Any]:
     Args:
         kind: "memory" or "controller". memory, controller: names, or mappings with a name.
     Raises:
-        ChoiceError, ConfigError: an unknown name.
+        ChoiceError, ConfigError: an unknown name, or a baseline with a memory.
     """
-    name, without = split_part(memory)[0], split_part(memory)[0] == NO_MEMORY
+    name = split_part(memory)[0]
     if kind == "memory":
         return find_part("memory", name, {NO_MEMORY: Memory, **MEMORIES}, Memory)
-    name = split_part(controller)[0]
-    is_baseline = without and isinstance(name, str) and name in BASELINES
-    return BASELINES[name] if is_baseline else _controller(name, without)
+    without, baseline = name == NO_MEMORY, split_part(controller)[0]
+    is_baseline = without and isinstance(baseline, str) and baseline in BASELINES
+    return BASELINES[baseline] if is_baseline else _controller(baseline, name)
 
 
 def make_memory(part: str | Part, hidden_size: int) -> Memory[Any, Any]:
@@ -248,7 +246,7 @@ def make_layer(
         options = _with_memory(options, hidden_size)
         layer = factory(input_size, hidden_size, **options, **taken)
         return layer, layer.output_size if isinstance(layer, SRCN) else hidden_size
-    cell: ControllerFactory = partial(_controller(name, without), **options)
+    cell: ControllerFactory = partial(_controller(name, split_part(memory)[0]), **options)
     if without:
         return ControllerRNN(input_size, hidden_size, cell, **common), hidden_size
     memory_module = make_memory(memory, hidden_size)
@@ -269,10 +267,11 @@ def make_layer(
     return layer_with_memory, size
 
 
-def _controller(name: Any, without_memory: bool) -> type[Controller]:
-    known: dict[str, Any] = dict(CONTROLLERS)
-    if without_memory:
-        known = {**BASELINES, **known}
+def _controller(name: Any, memory: Any) -> type[Controller]:
+    """The class of a controller, given the name of the memory."""
+    if name in ONLY_BASELINES and memory != NO_MEMORY:
+        raise ConfigError(f"{name}: expected no memory, got {memory!r}; give --model.memory none")
+    known: dict[str, Any] = {**BASELINES, **CONTROLLERS}
     return find_part("controller", name, known, Controller)
 
 

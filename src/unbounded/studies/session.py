@@ -87,10 +87,15 @@ def plan_text(title: str, trials: Sequence[Trial], runs: Path, jobs: int) -> str
     if len(trials) > _NAMED:
         lines.append(f"  ... and {len(trials) - _NAMED} more")
     cells = len({trial.cell for trial in trials})
-    lines.append(f"{len(waiting)} of {len(trials)} runs to train, in {cells} cells")
+    lines.append(f"{len(waiting)} of {len(trials)} runs to train, in {counted(cells, 'cell')}")
     if waiting:
         lines.append(_time(trials, waiting, runs, jobs))
     return "\n".join(lines)
+
+
+def counted(number: int, what: str) -> str:
+    """A number with its noun: "1 cell", "2 cells"."""
+    return f"{number} {what}{'s' * (number != 1)}"
 
 
 def _state(trial: Trial, runs: Path, is_finished: bool, claim: ClaimRecord | None) -> str:
@@ -105,15 +110,17 @@ def _time(trials: Sequence[Trial], waiting: Sequence[Trial], runs: Path, jobs: i
     measured = finished_minutes(trials, runs)
     if known := rest_minutes(waiting, RunMinutes(trials, measured), runs):
         total = estimate(with_jobs(known, jobs))
-        return f"{total} with --jobs {jobs}, from the minutes of {len(measured)} finished runs"
+        finished = counted(len(measured), "finished run")
+        return f"{total} with --jobs {jobs}, from the minutes of {finished}"
     budgets = _timed_budgets(waiting)
     if not budgets:
         return "time unknown: no batch could be timed"
     mean = sum(budgets) / len(budgets)
     total = estimate(with_jobs([mean] * len(waiting), jobs))
+    most = total if total.startswith("less") else f"at most {total}"
     return (
-        f"at most {total} of training with --jobs {jobs}, if every run uses its whole "
-        f"budget; from timed batches of {len(budgets)} cells"
+        f"{most} of training with --jobs {jobs}, if every run uses its whole "
+        f"budget; from timed batches of {counted(len(budgets), 'cell')}"
     )
 
 

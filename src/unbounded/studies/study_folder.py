@@ -65,6 +65,16 @@ class StudyFolder:
             )
         return read_plan(self.plan_file)
 
+    def check(self, study: StudyFile, trials: Sequence[Trial], *, extend: bool = False) -> None:
+        """Check that the folder belongs to a study or is free, as `begin` does; write nothing.
+
+        Args, errors: as for `begin`.
+        """
+        if self.study_file.is_file():
+            self._check(study, trials, extend)
+        elif self.path.is_dir() and any(self.path.glob("*.yaml")):
+            raise ConfigError(f"out: {self.path} holds other files; name another folder")
+
     def begin(
         self, study: StudyFile, trials: Sequence[Trial], *, extend: bool = False
     ) -> tuple[Trial, ...]:
@@ -83,27 +93,13 @@ class StudyFolder:
                 differs.
             StorageError: the folder cannot be written.
         """
-        if self.study_file.is_file():
-            self._check(study, trials, extend)
-        elif self.path.is_dir() and any(self.path.glob("*.yaml")):
-            raise ConfigError(f"out: {self.path} holds other files; name another folder")
+        self.check(study, trials, extend=extend)
         make_folder(self.path)
         write_plan(self.plan_file, trials)
         text = plain_yaml.dump({"study": study.name, "content": _plain(study.data)})
         if not self.study_file.is_file() or read_text(self.study_file) != text:
             write_text(self.study_file, text)
         return tuple(trials)
-
-    def change_of(self, study: StudyFile, trials: Sequence[Trial]) -> str:
-        """The differences between a plan and the folder's plan, as text; "" if there is none."""
-        if not self.study_file.is_file() or not self.plan_file.is_file():
-            return ""
-        if self._stored()[0] != study.name:
-            return f"it is the folder of study {self._stored()[0]!r}; name another with --out"
-        before, now = ({each.name for each in own} for own in (self.trials(), trials))
-        if removed := len(before - now):
-            return f"{removed} of its runs are no longer in the file; name another with --out"
-        return f"{len(now - before)} runs are new; --extend adds them" if now - before else ""
 
     def _stored(self) -> tuple[str, dict[str, Any]]:
         if not self.study_file.is_file():

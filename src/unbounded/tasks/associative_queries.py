@@ -31,12 +31,13 @@ NOTHING: Final = "-"
 
 
 class AssociativeQueries(Task):
-    """Read D pairs of a key and a value; then output the value of each key that is read again.
+    """Read D pairs of a key and a value; then output the value of each key that is queried.
 
     Keys and values are distinct symbols, drawn uniformly: keys from the lower half of the symbols
-    without 0, values from the upper half. After the pairs, each key appears once more, at an even
+    without 0, values from the upper half. After the pairs, each key is queried once, at an even
     distance from the pairs. Distances 2g are drawn without replacement, with probabilities
-    proportional to (g + 1)^(power - 1). All other steps have uniform random symbols, and no target.
+    proportional to (g + 1)^(power - 1). All other steps have uniform random symbols, which may
+    equal a key, and no target.
     The length of an example is D, its number of pairs.
 
     Args:
@@ -166,7 +167,7 @@ def mqar(
     train_lengths: Lengths = "4:16",
     test_lengths: Lengths = "17:64",
 ) -> AssociativeQueries:
-    """Recall the values of keys that appear again among other symbols.
+    """Recall the values of keys that are queried among other symbols.
 
     Args:
         symbols: number of symbols, half of them keys and half values; the paper has 8192.

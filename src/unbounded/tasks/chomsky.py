@@ -591,7 +591,8 @@ def modular_arithmetic(
     """Compute digits and operators modulo 5, where * binds more strongly.
 
     Args:
-        variant: an even length has one symbol more in the "paper", one less in the "code".
+        variant: "paper", or "code" for the authors' program. An even length has one symbol more in
+            the "paper", one less in the "code".
 
     Everything else is as for `even_pairs`.
     """
@@ -660,7 +661,7 @@ def solve_equation(
 ) -> QuestionTask:
     """Find the digit x of an equation with brackets modulo 5.
 
-    Args, errors and source as for `even_pairs`; the code answers 0 below 3 symbols.
+    Args, errors and source as for `even_pairs`; the authors' code answers 0 below 3 symbols.
     """
     return question("solve_equation", Equation(), train_lengths, test_lengths, computation)
 
@@ -693,7 +694,8 @@ def missing_duplicate_string(
 ) -> QuestionTask:
     """Output the symbol that is hidden in a doubled string.
 
-    Args, errors and source as for `even_pairs`; the code's only string of one symbol has answer 1.
+    Args, errors and source as for `even_pairs`; in the authors' code the only string of one symbol
+    has answer 1.
     """
     return question(
         "missing_duplicate_string", MissingDuplicate(), train_lengths, test_lengths, computation
@@ -709,7 +711,8 @@ def odds_first(
     """Output the first, third, fifth ... bit, then the other bits.
 
     Args:
-        variant: in the "code" the second, fourth ... bit comes first.
+        variant: "paper", or "code" for the authors' program, in which the second, fourth ... bit
+            comes first.
 
     Everything else is as for `even_pairs`.
     """
@@ -759,7 +762,8 @@ def compute_sqrt(
     """Output the floored square root of a binary number.
 
     Args:
-        variant: the lowest bit comes first in the "paper", last in the "code".
+        variant: "paper", or "code" for the authors' program. The lowest bit comes first in the
+            "paper", last in the "code".
 
     Everything else is as for `even_pairs`.
     """

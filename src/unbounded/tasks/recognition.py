@@ -335,8 +335,10 @@ class Recognition(Task):
             ConfigError: a file is missing or damaged, or of another version; all errors together.
         """
         if not root.is_dir():
-            raise ConfigError(f"data: there is no folder {root}. {_ADVICE}")
+            raise ConfigError(f"there is no folder {root}. {_ADVICE}")
         folder = root if (root / "main.tok").is_file() else root / language.replace("_", "-")
+        if not folder.is_dir():
+            raise ConfigError(f"there is no folder {folder}. {_ADVICE}")
         digest = hashlib.sha256()
         errors: list[str] = []
         notes: list[str] = []

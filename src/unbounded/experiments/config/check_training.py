@@ -168,7 +168,10 @@ def hardening_errors(config: RunConfig, metric_set: MetricSet) -> list[str]:
         )
     if not metric_set.judges_hardening:
         task = config.task["name"]
-        found.append(f"hardening: task {task!r} has no correct outputs; give none")
+        found.append(
+            f"hardening: task {task!r} has no correct outputs by which a hardened model can be "
+            "judged, so its models cannot be hardened"
+        )
     return found
 
 

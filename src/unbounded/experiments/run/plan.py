@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any
 
+from unbounded.custom_components import NO_MEMORY
 from unbounded.errors import ConfigError
 from unbounded.evaluation.metric_sets import Evaluator, MetricSet, Place, metric_set_of
 from unbounded.experiments.config.check_training import hardening_of
@@ -84,10 +85,14 @@ class Plan:
         """
         hardening = hardening_of(self.config)
         if hardening is None:
-            memory = self.config.model.memory["name"]
-            raise ConfigError(
-                f"hardening: memory {memory!r} has no gates to harden; leave out hardening"
-            )
+            model = self.config.model
+            name = model.memory["name"]
+            why = f"memory {name!r} has no gates to harden"
+            if name == NO_MEMORY:
+                why = "the model has no memory, so it has no gates to harden"
+            if model.controller.get("memory") not in (None, NO_MEMORY):
+                why = "the memory of a Transformer cannot be hardened"
+            raise ConfigError(f"hardening: {why}")
         return hardening
 
     def phase_options(self) -> PhaseOptions:

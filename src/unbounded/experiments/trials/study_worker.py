@@ -1,6 +1,6 @@
 """A worker process, which is started by the following command.
 
-`python -m unbounded.experiments.trials.study_worker OPTIONS PLAN RUNS`.
+`python -m unbounded.experiments.trials.study_worker OPTIONS PLAN RUNS PARENT`.
 """
 
 from __future__ import annotations
@@ -28,11 +28,12 @@ def main(arguments: list[str]) -> int:
     """Work on a plan. Return the exit code of `WorkResult`, or 2 if the disk is full.
 
     Args:
-        arguments: options as JSON (`WorkOptions`), the plan's file and the folder of runs.
+        arguments: options as JSON (`WorkOptions`), the plan's file, the folder of runs, and the id
+            of the process that started this one.
     """
     began = time.monotonic()
     options = WorkOptions.from_json(arguments[0])
-    _stop_with_parent()
+    _stop_with_parent(int(arguments[3]))
     for module in options.modules:
         importlib.import_module(module)
     # The modules are imported before the first run, so that their import is not attributed to that
@@ -52,9 +53,12 @@ def main(arguments: list[str]) -> int:
     return result.exit_code
 
 
-def _stop_with_parent() -> None:
-    """Stop this process with SIGTERM if its parent process no longer exists."""
-    parent = os.getppid()
+def _stop_with_parent(parent: int) -> None:
+    """Stop this process with SIGTERM if its parent process no longer exists.
+
+    Args:
+        parent: id of the parent, which may have ended before this process could ask for it.
+    """
 
     def watch() -> None:
         while os.getppid() == parent:

@@ -268,7 +268,7 @@ def _start(
     log = runs / LOGS / WORKERS / f"{number + 1}.log"
     with storage_errors(log, "writing"), log.open("ab") as stream:
         process = subprocess.Popen(
-            [*command, options.to_json(), str(plan), str(runs)],
+            [*command, options.to_json(), str(plan), str(runs), str(os.getpid())],
             stdin=subprocess.DEVNULL,
             stdout=stream,
             stderr=subprocess.STDOUT,

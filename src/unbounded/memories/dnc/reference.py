@@ -104,7 +104,9 @@ class DNC(Memory[Any, Any]):
     order of writing, which it records.
 
     Args:
-        slots: N. width: M. read_heads: R. The defaults are those of the released program.
+        slots: N, number of locations. The defaults are those of the released program.
+        width: M, numbers in a location.
+        read_heads: R, number of read heads.
         links: whether the order of writes is kept, which costs N^2 numbers. Without it heads read
             by content alone, and instruction and state have fewer fields.
     Raises:

@@ -98,10 +98,12 @@ class NondeterministicStack(Memory[NondeterministicState, NondeterministicInstru
     window of D makes both linear in T, because a run is dropped D steps after its topmost push.
 
     Args:
-        states: Q, at least 1.
-        symbols: S, at least 1. Symbol 0 is on the bottom of the stack, and may be pushed too.
-        width: W; 0 for symbols alone.
-        window: D, at least 2; None keeps all runs.
+        states: Q, number of states of the automaton, at least 1.
+        symbols: S, number of stack symbols, at least 1. Symbol 0 is on the bottom of the stack, and
+            may be pushed too.
+        width: W, numbers in a vector on the stack; 0 for symbols alone.
+        window: D, steps after its topmost push at which a run is dropped, at least 2; None keeps
+            all runs.
         normalized: whether the weights of the transitions from a state and top symbol sum to 1
             (NS-RNN), in place of any positive weights (RNS-RNN).
     Raises:

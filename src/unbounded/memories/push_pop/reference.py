@@ -423,5 +423,10 @@ class NeuralDeque(RowMemory[DequeState, TwoEndedPushPop]):
 
 
 def quiet_deque(width: int, pop_bias: float = -1.0) -> NeuralDeque:
-    """A deque whose initial bias makes pushes at the bottom weak, so that it can learn copying."""
+    """A deque whose initial bias makes pushes at the bottom weak, so that it can learn copying.
+
+    Args:
+        width: M, size of the stored vectors.
+        pop_bias: initial bias of both pop heads (Appendix B).
+    """
     return NeuralDeque(width, pop_bias=pop_bias, bottom_push_bias=-3.0)

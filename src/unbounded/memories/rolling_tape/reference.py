@@ -53,10 +53,11 @@ class RollingTape(Memory[RollState, RollInstruction]):
     In a model, this length is the number of symbols of the source, with its start symbol if any.
 
     Args:
-        slots: N. The released code trains with 256 and tests with more (`with_capacity`).
-        width: W.
-        tapes: K.
-        variant: "paper" or "code" (`VARIANTS`).
+        slots: N, number of cells of a ring. The released code trains with 256 and tests with more.
+        width: W, numbers in a cell.
+        tapes: K, number of rings.
+        variant: "paper", in which jumps move without writing, or "code", in which every action
+            writes first, as in the released code.
         activation: of the written value.
     Raises:
         ShapeError: a size is not a positive integer. ChoiceError: an unknown choice.

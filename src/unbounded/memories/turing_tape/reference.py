@@ -155,14 +155,17 @@ class TuringTape(Memory[TapeState, TapeInstruction]):
     Write heads have no order, because erasures are multiplied and additions are summed.
 
     Args:
-        slots: N. width: M. read_heads: R. write_heads: W.
+        slots: N, number of locations.
+        width: M, numbers in a location.
+        read_heads: R, number of read heads.
+        write_heads: W, number of write heads.
         shift: "circular", with the last location next to the first (the paper), or "zero", a tape
             with two ends (Deleu & Dureau's program).
         shift_range: s, how far a head can move in a step, from 0 to N. A circular tape takes shifts
             modulo N: with 2 locations both shifts by 1 change location, and with 1 location, the
             single location of Deleu & Dureau, every shift stays. Weights are then always 1.
         variant: "graves2014" or "deleu2016": activations and initial biases of the heads, and the
-            number added to weights before sharpening (`VARIANTS`).
+            number added to weights before sharpening, as in the paper of that year.
         activations: replacements of the variant's, for any of "key", "strength", "gate", "shift",
             "sharpening", "erase", "add".
         shift_bias: difference between the initial bias of the largest shift to the right and of the
@@ -175,8 +178,8 @@ class TuringTape(Memory[TapeState, TapeInstruction]):
         initial_weights: of every head: at the "first" location, "uniform", or "learned" for softmax
             of a parameter.
         writes_first: whether a layer writes and reads at the heads' initial locations before the
-            first step, as the program of Deleu & Dureau does (`first_write`). Location 0 then
-            differs from the others from the start.
+            first step, as the program of Deleu & Dureau does. Location 0 then differs from the
+            others from the start.
     Raises:
         ShapeError: a size is not a positive integer, or the range is greater than `slots`.
         ChoiceError: an unknown choice. ConfigError: the bias is not a finite number, or is set

@@ -44,10 +44,10 @@ class HalveOnPlateau(Hook):
             best of all.
         threshold: share of the best value (of the window's, if there is one) by which a check must
             be below it for the rate to stay, from 0 to 0.5. Weights that are better by less are
-            kept nevertheless, and are the best from then on. (In PyTorch's ReduceLROnPlateau,
-            whose `threshold` this is otherwise, small gains add up.)
+            kept nevertheless, and are the best from then on. (PyTorch's ReduceLROnPlateau has such
+            a threshold too, but there small gains add up.)
         restore: whether the backup is restored when the rate falls.
-        measure: what `validate` returns: the loss, or the share of incorrect symbols.
+        measure: the measure that a check compares: the loss, or the share of incorrect symbols.
     Source: Joulin & Mikolov 2015, section 4, and the authors' program; patience and windows, Yang
         2016, arXiv:1602.08671; the share 0.003, rnnlm of Mikolov et al. 2011. rnnlm compares with
         the epoch before, and once it halves the rate, it halves it after every epoch.

@@ -19,7 +19,7 @@ SOLVED = "solved"
 
 
 class WhenSolved(Hook):
-    """Stop when `count` new validation sequences are correct at each of `times` checks in a row.
+    """Stop when new validation sequences are correct at each of `times` checks in a row.
 
     Each check first scores a few of these sequences, which is cheap and often sufficient.
 
