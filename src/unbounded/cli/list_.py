@@ -165,6 +165,8 @@ def _show_options(name: str, as_json: bool) -> int:
     if as_json:
         print(json.dumps(sections, indent=2))
         return 0
+    from unbounded.models.model_parts import ONLY_BASELINES
+
     for where, own in sections.items():
         kind = next(kind for kind, place in PLACES.items() if place == where)
         print(f"{name} ({where}): {names_of(kind)[name]}".rstrip(": "))
@@ -178,4 +180,6 @@ def _show_options(name: str, as_json: bool) -> int:
             print("".join(f"      {line}\n" for line in lines), end="")
         if remark := _remark(kind, name):
             print(f"  {remark}")
+        if where == "model.controller" and name in ONLY_BASELINES:
+            print("It is a network without a memory: give --model.memory none.")
     return 0

@@ -275,7 +275,7 @@ class DeltaNet(_DeltaNetwork):
         hidden_size: H of every block, a multiple of num_heads.
         num_layers: blocks, 1 or more.
         num_heads: matrices of a block.
-        feed_forward_size: units between the two maps of a block; None for 4 H.
+        feed_forward_size: units between the two maps of a block; None for 4 times hidden_size.
         conv_size: steps that the convolution of queries, keys and values sees; 0 for none.
         negative_eigenvalues: whether a step's matrix has eigenvalues in (-1, 1) instead of (0, 1).
             With (0, 1) a network cannot learn parity (Grazzi et al. 2025).
@@ -336,7 +336,7 @@ class DeltaProduct(_DeltaNetwork):
         householder_steps: n, steps of the delta rule for each input.
         num_layers: blocks, 1 or more.
         num_heads: matrices of a block.
-        feed_forward_size: units between the two maps of a block; None for 4 H.
+        feed_forward_size: units between the two maps of a block; None for 4 times hidden_size.
         conv_size: inputs that the convolution of queries, keys and values sees; 0 for none.
         negative_eigenvalues: whether a step's matrix has eigenvalues in (-1, 1), as in most of the
             source, instead of (0, 1).

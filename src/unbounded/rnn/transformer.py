@@ -335,7 +335,7 @@ class Transformer(BlockNetwork):
         hidden_size: H of every block, a multiple of num_heads.
         num_layers: blocks, 1 or more.
         num_heads: heads of the attention.
-        feed_forward_size: units between the two maps of a block; None for 4 H.
+        feed_forward_size: units between the two maps of a block; None for 4 times hidden_size.
         positions: "none", "sinusoidal", "rotary", "alibi" or "relative".
         bidirectional: whether steps also attend to later ones. The whole sequence must then be
             given in one call, and no input may depend on the answer of the task.
