@@ -128,7 +128,7 @@ def test_every_option_has_a_text(kind: str, capsys: Capture) -> None:
 def test_a_text_has_the_form_of_the_values(capsys: Capture) -> None:
     assert main(["list", "transformer"]) == 0
     shown = capsys.readouterr().out
-    assert "null for 4 H" in shown
+    assert "null for 4 times hidden_size" in shown
     assert "None" not in shown
 
 
