@@ -40,6 +40,7 @@ from unbounded.memories.core import (
     map_state,
     move_state,
     portable,
+    without_autocast,
 )
 from unbounded.replaced import remember_methods
 from unbounded.rnn.call import Lengths, as_called, check_inputs, check_sequences, new_call
@@ -655,11 +656,14 @@ class DeepLSTM(PlainLayer[DeepLSTMState]):
         hidden, final = x, []
         if x.shape[1] == 0:
             lengths = None  # torch cannot pack an empty batch
-        for k, (layer, pair) in enumerate(zip(self.layers, state, strict=True)):
-            if k and self.skip_input:
-                hidden = torch.cat([x, hidden], dim=-1)
-            hidden, last = self._run_layer(layer, hidden, pair, lengths)
-            final.append(last)
+        # On the CPU, torch's LSTM fails under autocast if the processor has no bfloat16 products.
+        is_cpu = x.device.type == "cpu"
+        with without_autocast(x.device) if is_cpu else nullcontext():
+            for k, (layer, pair) in enumerate(zip(self.layers, state, strict=True)):
+                if k and self.skip_input:
+                    hidden = torch.cat([x, hidden], dim=-1)
+                hidden, last = self._run_layer(layer, hidden, pair, lengths)
+                final.append(last)
         return hidden, tuple((h, c) for h, c in final)
 
     def extra_repr(self) -> str:
