@@ -57,6 +57,7 @@ def test_a_range_has_the_means_of_its_lengths() -> None:
     assert len(rule.details([train, test])) == 31
     assert "of 41:60 every 2th length" in rule.notes([train, test])[-1]
     assert rule.label([train, test]) == "1-40_41-60-by2-n16"
+    assert rule.label([{**train, "every": 1}, test]) == "1-40_41-60-by2-n16"
 
 
 def test_a_range_that_is_not_longer_than_the_step_has_all_its_lengths() -> None:
@@ -67,7 +68,7 @@ def test_a_range_that_is_not_longer_than_the_step_has_all_its_lengths() -> None:
     assert [[at["n"] for at in row["per_n"]] for row in rows] == [[3, 4, 5, 6], [7, 17]]
     assert [(row["every"], row["correct_up_to"]) for row in rows] == [(1, 5), (10, None)]
     explained, note = rule.notes(rows)
-    assert "all shorter scored lengths" in explained
+    assert "the longest scored length up to which all answers" in explained
     assert note == "of 7:17 every 10th length was scored"
 
 

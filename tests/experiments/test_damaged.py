@@ -192,6 +192,15 @@ def test_an_invalid_report_is_named(folder: Path, change: Any) -> None:
         resumed(folder)
 
 
+def test_a_report_of_another_version_is_named(folder: Path) -> None:
+    path = folder / "report.json"
+    report = json.loads(path.read_text())
+    path.write_text(json.dumps({**report, "version": 4}))
+    message = r"report\.json is a report of version 4, .* with version 5\. Use the version"
+    with pytest.raises(CheckpointError, match=message):
+        resumed(folder)
+
+
 def test_a_report_of_brackets_is_named(folder: Path) -> None:
     (folder / "report.json").write_text("[" * 100_000)
     message = r"report\.json is not a report: .* Delete it, and --resume"

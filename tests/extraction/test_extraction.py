@@ -314,6 +314,17 @@ def test_the_command(tmp_path, capsys):
     assert "q0 -> q0" in dot
 
 
+def test_the_empty_string_is_extracted_and_verified(tmp_path, capsys):
+    run = constructed_run(tmp_path, "flare", {"language": "parity"}, language="parity")
+    assert main(["verify", str(run), "--most", "3", "--times", "0"]) == 0
+    assert "of length 0 to 3" in capsys.readouterr().out.replace(":", " to ")
+    assert main(["extract", str(run), "--symbols", "200"]) == 0
+    assert "equal to the network on" in capsys.readouterr().out
+    assert listed_strings(make_task("flare", language="parity"), 2, 50)[0].lengths.min() == 1
+    report = json.loads((run / "verification-model.json").read_text())
+    assert (report["correct_up_to"], report["first_error"]) == (3, None)
+
+
 def test_the_table_has_the_actions(copying):
     lines = table_lines(copying.automaton)
     assert lines[0] == ("state", "input", "reads", "actions", "output", "next", "seen")

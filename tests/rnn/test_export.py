@@ -136,6 +136,13 @@ def test_exported_programs_without_a_memory_rnn_take_any_number_of_steps(trainin
             assert_close(program(inputs(count))[0], layer(inputs(count))[0], "output")
 
 
+@needs_kernels
+def test_an_attention_with_lengths_names_why_it_is_not_exported():
+    layer = ub.MemoryAttention(3, ub.NeuralStack(4), batch_first=True).eval()
+    with pytest.raises(BackendError, match="lengths: a MemoryAttention with lengths cannot be"):
+        torch.export.export(layer, (inputs(), None, torch.tensor([7, 2])))
+
+
 @two_memories
 def test_exported_programs_of_the_reference_have_gradients(memory):
     layer = make(memory, backend="reference")

@@ -169,7 +169,7 @@ def _show_options(name: str, as_json: bool) -> int:
 
     for where, own in sections.items():
         kind = next(kind for kind, place in PLACES.items() if place == where)
-        print(f"{name} ({where}): {names_of(kind)[name]}".rstrip(": "))
+        print(f"{name} ({where}): {_as_in_a_config(names_of(kind)[name])}".rstrip(": "))
         width = max(map(len, own), default=0)
         print(f"options, with --{where}.OPTION VALUE:" if own else "It has no options.")
         texts, columns = _explanations(kind, name), min(100, shutil.get_terminal_size().columns)

@@ -182,6 +182,8 @@ def listed_strings(task: Task, symbols: int, budget: int) -> tuple[Batch, int]:
     check_alphabet(task, symbols)
     parts: list[Batch] = []
     total, length = 0, 0
+    if getattr(task, "has_empty", False):
+        parts.append(_every(task, 0, symbols))
     while total <= budget:
         count = count_of(task, length + 1, symbols)
         if count is None or count * (length + 1) > budget - total:

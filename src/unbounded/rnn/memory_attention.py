@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from unbounded.checks import check_bool, check_lengths, check_place, check_positive, check_size
-from unbounded.errors import ShapeError
+from unbounded.errors import BackendError, ShapeError
 from unbounded.memories import Learned, Memory
 from unbounded.memories.core import check_backend
 from unbounded.rnn.baselines import PlainLayer, Shape
@@ -177,6 +177,11 @@ class MemoryAttention(PlainLayer[Any]):
     def _unroll(self, instructions: Any, state: Any, lengths: Tensor | None) -> tuple[Tensor, Any]:
         """Return read vectors [B, T, R], which are 0 beyond `lengths`, and the state after them."""
         steps = instructions[0].shape[1]
+        if lengths is not None and torch.compiler.is_exporting():
+            raise BackendError(
+                "lengths: a MemoryAttention with lengths cannot be exported, because it processes "
+                "sequences of one length at a time. Leave out lengths"
+            )
         if lengths is None or lengths.is_meta or bool((lengths == steps).all()):
             return self.memory.unroll(instructions, state, self.backend)
         order, read, after = [], [], []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -134,7 +135,8 @@ def _missing_notes(runs: Sequence[StudyRun], shown: Sequence[str]) -> list[str]:
     roles = {range_role for each in numbers for range_role in each.roles.items()}
     if not roles:
         return [text]
-    scored = ", ".join(f"{lengths} ({role})" for lengths, role in sorted(roles))
+    in_order = sorted(roles, key=lambda each: tuple(map(int, re.findall(r"\d+", each[0]))))
+    scored = ", ".join(f"{lengths} ({role})" for lengths, role in in_order)
     return [
         f'{text} The scored ranges and their roles: {scored}. The role "test" is for the range of '
         "`task.test_lengths`, or else of `training.validation_lengths`. Set one of them to a range "

@@ -388,9 +388,9 @@ def optional(number: float | None) -> str:
 
 
 def label_of(rows: Sequence[Row], count: int) -> str:
-    """A name with the lengths of rows, the step between them if there is one, and a count."""
+    """A name with the lengths of rows, the longest step through one, if any, and a count."""
     lengths = "_".join(row["lengths"] for row in rows).replace(":", "-")
-    by = f"-by{rows[0]['every']}" if "every" in rows[0] else ""
+    by = f"-by{max(row['every'] for row in rows)}" if "every" in rows[0] else ""
     return f"{lengths}{by}-n{count}"
 
 

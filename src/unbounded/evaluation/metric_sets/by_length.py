@@ -133,8 +133,8 @@ many sequences of the test split."""
         ]
         return [
             "token accuracy and exact match are means over lengths; scaled: (accuracy - chance) / "
-            "(1 - chance); correct up to: the longest length with all answers correct, and those "
-            "of all shorter scored lengths",
+            "(1 - chance); correct up to: the longest scored length up to which all answers are "
+            "correct",
             *steps,
         ]
 

@@ -203,7 +203,7 @@ def evaluate_run(
     errors = evaluation_errors(config.evaluation, planned.metric_set, on_task)
     if planned.task.has_lengths:
         for each in lengths or ():
-            errors += errors_of_range(planned.task, "lengths", each, split)
+            errors += errors_of_range(planned.task, "--lengths", each, split)
     if errors:
         raise ConfigError(errors)
     model, source = folder.load_model(hardened)

@@ -174,7 +174,7 @@ def verified_lengths(folder: RunFolder, source: str) -> list[int]:
     correct = {
         int(row["length"])
         for row in report["rows"]
-        if row["correct"] == row["count"] and row["length"] <= _LONGEST
+        if row["correct"] == row["count"] and 1 <= row["length"] <= _LONGEST
     }
     return sorted(correct)[-2:]
 

@@ -20,7 +20,7 @@ from unbounded.errors import (
     say_once,
 )
 from unbounded.evaluation.metric_sets import metric_set_of
-from unbounded.evaluation.report import details, table
+from unbounded.evaluation.report import VERSION, details, table
 from unbounded.experiments.config import plain_yaml
 from unbounded.experiments.config.identity import run_name
 from unbounded.experiments.config.schema import RunConfig, from_dict
@@ -59,9 +59,14 @@ def check_report(report: dict[str, Any], path: Path) -> None:
     """Check the report of a finished run by formatting it as for the terminal and the tables.
 
     Raises:
-        CheckpointError: an entry is missing or invalid; the message names it and the file, and says
-            what to do.
+        CheckpointError: the report has another version, or an entry is missing or invalid; the
+            message names it and the file, and says what to do.
     """
+    if report.get("version", VERSION) != VERSION:
+        raise CheckpointError(
+            f"{path} is a report of version {report['version']}, and this is unbounded with "
+            f"version {VERSION}. Use the version of unbounded that wrote it, or train the run again"
+        )
     wrong = [name for name, kind in _NEEDED.items() if not isinstance(report.get(name), kind)]
     reason = f"missing or invalid: {', '.join(wrong)}" if wrong else ""
     if not wrong:

@@ -226,7 +226,8 @@ def verify_run(
     path = folder.verification_file(source)
     report = report_of(
         findings,
-        train_lengths.minimum,
+        # Training strings from length 1 on include the empty string, if it is an example.
+        0 if task.has_empty and train_lengths.minimum == 1 else train_lengths.minimum,
         finished,
         task=config.task["name"],
         run=folder.name,

@@ -423,7 +423,7 @@ def chosen_group(group: str | Group, key_size: int | None) -> Group:
     """
     if key_size is not None:
         check_positive("key_size", key_size)
-    if isinstance(group, type):
+    if isinstance(group, type) and issubclass(group, Group):
         name = group.__name__
         raise ConfigError(
             [f"group: expected a group or its name, got the class {name}. Create one: {name}()"]
