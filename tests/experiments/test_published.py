@@ -97,6 +97,7 @@ COMMITTED = [
     *((paper, "laptop", paper) for paper in PAPERS),
     *((paper, study, f"{paper}-{study}") for paper, study in (
         ("grefenstette2015", "small"), ("grefenstette2015", "long"), ("grefenstette2015", "padded"),
+        ("grefenstette2015", "unrestricted"),
         ("joulin2015", "paper"), ("joulin2015", "parts"), ("joulin2015", "lists"),
         ("joulin2015", "halving"), ("joulin2015", "choices"),
         ("deleu2016", "locations"), ("deleu2016", "brackets"), ("yang2016", "groups"),
