@@ -104,7 +104,7 @@ class DNC(Memory[Any, Any]):
     order of writing, which it records.
 
     Args:
-        slots: N, number of locations. The defaults are those of the released program.
+        slots: N, number of locations. The defaults are the released program's.
         width: M, numbers in a location.
         read_heads: R, number of read heads.
         links: whether the order of writes is kept, which costs N^2 numbers. Without it heads read
