@@ -230,11 +230,8 @@ def score_lengths(
             wrong_first = int((~are_correct[:, 0]).sum()) if begins_empty else 0
             nan = nats.isnan().long()
             clean = correct_sequences(nan, torch.zeros_like(nan), judged.judged, judged.scored)
-            correct, count, nan_count = (
-                int(are_correct.sum()),
-                are_correct.numel(),
-                int((~clean).sum()),
-            )
+            correct, count = int(are_correct.sum()), are_correct.numel()
+            nan_count = int((~clean).sum())
             scores.append(LengthScore(n, correct, count, capacity, wrong_first, nan_count))
     return scores
 

@@ -182,7 +182,7 @@ def listed_strings(task: Task, symbols: int, budget: int) -> tuple[Batch, int]:
     check_alphabet(task, symbols)
     parts: list[Batch] = []
     total, length = 0, 0
-    if getattr(task, "has_empty", False):
+    if task.has_empty:
         parts.append(_every(task, 0, symbols))
     while total <= budget:
         count = count_of(task, length + 1, symbols)
