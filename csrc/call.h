@@ -82,6 +82,30 @@ struct UnboundedCall {
   void* grad_instruction[most_heads];  // unroll: [B, T, rows of the head]
 };
 
+// For csrc/delta_rule.h; kernels/_delta_rule.py mirrors it. D is the size of a head, n the steps of
+// a token, C = (1 + 2 n) heads D: the queries of all heads, then the keys and the values of each step.
+struct UnboundedDelta {
+  int64_t batch, tokens, heads, size, steps;
+  int64_t taps;            // of the convolution; 0 without one
+  int64_t threads;
+  const void* projected;   // [B, T, C]
+  const void* recent;      // [B, taps - 1, C]: the inputs before the first token
+  const void* weights;     // [taps, C] or null
+  const void* strengths;   // [B, T, n, heads]
+  const void* state;       // [B, heads, D, D]
+  void* read;              // [B, T, heads, D]
+  void* state_last;        // [B, heads, D, D]
+  void* differences;       // [B, heads, T, n, D]: v - H^T k; null unless saving
+  void* checkpoints;       // [B, heads, T / block, D, D]; null unless saving
+  const void* grad_read;
+  const void* grad_state_last;  // or null
+  void* grad_projected;
+  void* grad_recent;
+  void* grad_weights;      // [B, taps, C]: of each sequence
+  void* grad_strengths;
+  void* grad_state;
+};
+
 // For csrc/output_loss.h; kernels/_static.py mirrors it. Strides are per sequence and per step.
 struct UnboundedOutput {
   int64_t steps, batch, hidden, symbols;

@@ -1,5 +1,6 @@
 // The C interface of the library: sessions forward, one call backward, selected by names.
 #include "calls.h"
+#include "delta_rule.h"
 #include "denormals.h"
 #include "output_loss.h"
 #include "tiles.h"
@@ -16,8 +17,9 @@ using namespace unbounded;
 
 #define UNBOUNDED_EXPORT extern "C" __attribute__((visibility("default")))
 
-UNBOUNDED_EXPORT int unbounded_interface_version() { return 15; }
+UNBOUNDED_EXPORT int unbounded_interface_version() { return 16; }
 UNBOUNDED_EXPORT int64_t unbounded_call_bytes() { return sizeof(UnboundedCall); }
+UNBOUNDED_EXPORT int64_t unbounded_delta_bytes() { return sizeof(UnboundedDelta); }
 UNBOUNDED_EXPORT int64_t unbounded_output_bytes() { return sizeof(UnboundedOutput); }
 UNBOUNDED_EXPORT int64_t unbounded_vector_bytes() { return UNBOUNDED_VECTOR_BYTES; }
 UNBOUNDED_EXPORT const char* unbounded_instruction_set() { return UNBOUNDED_ISA_NAME; }
@@ -74,4 +76,10 @@ UNBOUNDED_EXPORT int unbounded_output_loss(int value_bytes, const UnboundedOutpu
   const FlushDenormals flushing;
   const bool ok = value_bytes == 4 ? output_loss<float>(*call) : output_loss<double>(*call);
   return ok ? done : unknown_symbol;
+}
+
+UNBOUNDED_EXPORT int unbounded_delta_rule(int is_backward, int value_bytes,
+                                          const UnboundedDelta* call, void* parallel_for) {
+  const auto rule = value_bytes == 4 ? delta_rule<float> : delta_rule<double>;
+  return rule(*call, is_backward != 0, parallel(parallel_for)) ? done : no_memory;
 }

@@ -24,6 +24,7 @@ from unbounded.kernels._library import INSTRUCTION_SETS, _folder, _runnable
         # and some of them on the narrowest.
         ("baseline", "unroll", " and (over_blocks or single_row or limited)"),
         ("avx2", "recurrence", " and lie_access and not over_blocks"),
+        ("baseline", "delta_rule", " and parity"),
         *(pytest.param(isa, "unroll", "", marks=pytest.mark.slow) for isa in INSTRUCTION_SETS),
         pytest.param("avx2", "recurrence", " and not over_blocks", marks=pytest.mark.slow),
         *(pytest.param(isa, "recurrence", "", marks=pytest.mark.slow) for isa in INSTRUCTION_SETS),

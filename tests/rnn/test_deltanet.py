@@ -143,7 +143,7 @@ def test_padded_equals_unpadded_and_continues(kind):
 
 @pytest.mark.parametrize("negative", [True, False])
 def test_eigenvalues(negative):
-    layer = ub.DeltaNet(3, 8, 1, 2, negative_eigenvalues=negative)
+    layer = ub.DeltaNet(3, 8, 1, 2, negative_eigenvalues=negative, backend="reference")
     part = layer.blocks[0].mixers[0]
     with torch.no_grad():
         part.strengths.weight.fill_(50.0)

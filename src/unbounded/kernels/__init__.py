@@ -7,6 +7,7 @@ additions to the memory's declaration.
 
 from unbounded.kernels._availability import check_expected, negative_field, why_no_kernel, why_not
 from unbounded.kernels._controllers import CONTROLLERS, ControllerWeights, Weights
+from unbounded.kernels._delta_rule import DeltaInputs, delta_rule
 from unbounded.kernels._fused import open_session, recurrence, unroll
 from unbounded.kernels._library import (
     PRECISIONS,
@@ -29,6 +30,7 @@ __all__ = [
     "STRUCTURES",
     "Availability",
     "ControllerWeights",
+    "DeltaInputs",
     "Session",
     "StaticOutput",
     "StaticRecurrence",
@@ -36,6 +38,7 @@ __all__ = [
     "Weights",
     "available",
     "check_expected",
+    "delta_rule",
     "has_tiles",
     "kernel_of",
     "most_symbols",

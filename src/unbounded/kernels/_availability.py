@@ -97,7 +97,8 @@ def _why_not_on(
     if kind == "cpu" and WHY_NOT_LOADED:
         return WHY_NOT_LOADED
     if (operator, kind) not in IMPLEMENTED:
-        return f"no kernel for {kind.upper()} runs a memory without its controller"
+        what = "the delta rule" if operator == "delta_rule" else "a memory without its controller"
+        return f"no kernel for {kind.upper()} runs {what}"
     return gpu.why_not(structure, device.index) if kind == "cuda" else None
 
 

@@ -127,6 +127,25 @@ class OutputCall(ctypes.Structure):
     ]  # fmt: skip
 
 
+class DeltaCall(ctypes.Structure):
+    """`UnboundedDelta`."""
+
+    _fields_ = [
+        *(
+            (name, ctypes.c_int64)
+            for name in ("batch", "tokens", "heads", "size", "steps", "taps", "threads")
+        ),
+        *(
+            (name, Pointer)
+            for name in (
+                "projected", "recent", "weights", "strengths", "state", "read", "state_last",
+                "differences", "checkpoints", "grad_read", "grad_state_last", "grad_projected",
+                "grad_recent", "grad_weights", "grad_strengths", "grad_state",
+            )
+        ),
+    ]  # fmt: skip
+
+
 def new_call(sizes: Sizes, activations: Sequence[str] = ()) -> Call:
     """Create a call with these sizes that saves for the backward pass, without its tensors.
 
@@ -153,7 +172,7 @@ def _call_of(sizes: Sizes, activations: tuple[str, ...]) -> Call:
     return call
 
 
-def point(call: Call, tensors: Mapping[str, Tensor | None]) -> None:
+def point(call: Call | DeltaCall, tensors: Mapping[str, Tensor | None]) -> None:
     """Set the addresses of tensors under their names."""
     for name, tensor in tensors.items():
         setattr(call, name, _address(tensor))

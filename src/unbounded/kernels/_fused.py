@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from unbounded.checks import is_batched
-from unbounded.errors import BackendError, say_once
+from unbounded.errors import BackendError
 from unbounded.kernels import gpu
 from unbounded.kernels._availability import (
     check_expected,
@@ -25,15 +24,18 @@ from unbounded.kernels._recurrence import (
     Gradients,
     Needs,
 )
+from unbounded.kernels._reference_gradients import (
+    Reference,
+    contiguous,
+    is_for_reference,
+    through_reference,
+)
 from unbounded.kernels._registry import SESSIONS, Session, apply
 from unbounded.kernels._structures import kernel_of
 from unbounded.kernels._unroll import UNROLL, UNROLL_BACKWARD
 from unbounded.memories import Memory
 from unbounded.memories.core.backend import FusedKernels, register_kernels
 from unbounded.memories.core.structure import Structure
-
-#: Maps the tensors of a call to its results, in plain torch; see `recurrence` and `unroll`.
-Reference = Callable[..., Sequence[Tensor]]
 
 _STATIC = 6  # number of arguments of RecurrenceFunction before tensors
 
@@ -103,7 +105,7 @@ class RecurrenceFunction(torch.autograd.Function):
         (lengths,), flat, results, kept = saved(ctx)
         x, weights, state = Tensors.of(flat)
         needed = ctx.needs_input_grad[_STATIC:]
-        if _is_for_reference(grads):
+        if is_for_reference(grads):
             return (None,) * _STATIC + through_reference(
                 "recurrence", ctx.reference, lambda run: run(lengths, x, weights, state), flat,
                 needed, grads,
@@ -163,7 +165,7 @@ class UnrollFunction(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         instruction, state, results, kept = saved(ctx)
         needs = ctx.needs_input_grad[4:]
-        if _is_for_reference(grads):
+        if is_for_reference(grads):
             return (None,) * 4 + through_reference(
                 "unroll", ctx.reference, lambda run: run(instruction, state),
                 (*instruction, *state), needs, grads,
@@ -179,69 +181,6 @@ class UnrollFunction(torch.autograd.Function):
         return (None,) * 4 + tuple(
             grad if need else None for grad, need in zip(gradients, needs, strict=True)
         )
-
-
-def contiguous(grads: Sequence[Tensor | None]) -> list[Tensor | None]:
-    """Return the gradients as contiguous tensors."""
-    return [None if grad is None else grad.contiguous() for grad in grads]
-
-
-def _is_for_reference(grads: Sequence[Tensor | None]) -> bool:
-    """Whether no kernel can compute this backward pass."""
-    if torch.compiler.is_compiling():
-        return False
-    return torch.is_grad_enabled() or any(grad is not None and is_batched(grad) for grad in grads)
-
-
-def through_reference(
-    what: str,
-    reference: Reference | None,
-    call: Callable[[Reference], Sequence[Tensor]],
-    tensors: Sequence[Tensor | None],
-    needs: Sequence[bool],
-    grads: Sequence[Tensor | None],
-) -> tuple[Tensor | None, ...]:
-    """Compute gradients from the reference in plain torch; if requested, they are differentiable.
-
-    Args:
-        what: the kernel's name for messages. reference: or None.
-        call: calls the reference with the tensors of the call.
-        tensors: the inputs. needs: which of them need a gradient.
-        grads: gradients of the results, or None; batched under vmap.
-    Raises:
-        BackendError: there is no reference.
-    """
-    create_graph = torch.is_grad_enabled()
-    request, limit = (
-        ("with create_graph=True", "has no double backward")
-        if create_graph
-        else ("for many gradients at once (vmap, is_grads_batched)", "takes one")
-    )
-    if reference is None:
-        raise BackendError(
-            f"backward {request}: the fused {what} {limit} and has no reference to fall back on; "
-            "use backend='reference'"
-        )
-    say_once(
-        f"backward {request}: the fused {what} {limit}, so the gradients come from the reference "
-        "path"
-    )
-    with torch.enable_grad():
-        results = call(reference)
-    pairs = [
-        (result, grad) for result, grad in zip(results, grads, strict=True) if grad is not None
-    ]
-    expected = [t for t, need in zip(tensors, needs, strict=True) if need and t is not None]
-    gradients = iter(
-        torch.autograd.grad(
-            [result for result, _ in pairs],
-            expected,
-            [grad for _, grad in pairs],
-            create_graph=create_graph,
-            allow_unused=True,
-        )
-    )
-    return tuple(next(gradients) if need else None for need in needs)
 
 
 gpu.register()

@@ -14,9 +14,9 @@ from typing import Any, Final, NamedTuple
 import torch
 
 from unbounded.errors import BackendError, ChoiceError
-from unbounded.kernels._call import Call, OutputCall, Switches
+from unbounded.kernels._call import Call, DeltaCall, OutputCall, Switches
 
-INTERFACE_VERSION: Final = 15
+INTERFACE_VERSION: Final = 16
 INSTRUCTION_SETS: Final = ("avx512", "avx2", "baseline")
 #: The precisions of float32 products (set_float32_matmul_precision), in the order of csrc/tiles.h.
 PRECISIONS: Final = ("highest", "high", "medium")
@@ -45,6 +45,7 @@ def _open(path: Path) -> ctypes.CDLL:
     library.unbounded_best_instruction_set.restype = ctypes.c_char_p
     library.unbounded_call_bytes.restype = ctypes.c_int64
     library.unbounded_output_bytes.restype = ctypes.c_int64
+    library.unbounded_delta_bytes.restype = ctypes.c_int64
     library.unbounded_vector_bytes.restype = ctypes.c_int64
     call, pointer = ctypes.POINTER(Call), ctypes.c_void_p
     names: list[Any] = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int]
@@ -58,10 +59,16 @@ def _open(path: Path) -> ctypes.CDLL:
     library.unbounded_unroll.argtypes = [ctypes.c_char_p, ctypes.c_int, ctypes.c_int, call, pointer]
     library.unbounded_output_loss.argtypes = [ctypes.c_int, ctypes.POINTER(OutputCall)]
     library.unbounded_most_symbols.restype = ctypes.c_int64
+    delta: list[Any] = [ctypes.c_int, ctypes.c_int, ctypes.POINTER(DeltaCall), pointer]
+    library.unbounded_delta_rule.argtypes = delta
     if library.unbounded_interface_version() != INTERFACE_VERSION:
         raise OSError(f"{path.name} was built for another version of this package")
-    sizes = library.unbounded_call_bytes(), library.unbounded_output_bytes()
-    if sizes != (ctypes.sizeof(Call), ctypes.sizeof(OutputCall)):
+    sizes = [
+        library.unbounded_call_bytes(),
+        library.unbounded_delta_bytes(),
+        library.unbounded_output_bytes(),
+    ]
+    if sizes != list(map(ctypes.sizeof, (Call, DeltaCall, OutputCall))):
         raise OSError(f"{path.name} disagrees with this package about the layout of a call")
     return library
 
@@ -300,3 +307,12 @@ def run_output_loss(value_bytes: int, call: OutputCall) -> None:
     if status == 3:
         raise IndexError(f"a target is not one of the {call.symbols} symbols")
     _check(status, "the output layer of a static-buffer step")
+
+
+def run_delta_rule(is_backward: bool, value_bytes: int, call: DeltaCall) -> None:
+    """Run the delta rule, forward or backward."""
+    call.threads = threads()
+    status = _library().unbounded_delta_rule(
+        is_backward, value_bytes, ctypes.byref(call), _PARALLEL_FOR if call.threads > 1 else None
+    )
+    _check(status, "the delta rule")

@@ -41,9 +41,10 @@ BASELINES: Final[dict[str, Baseline]] = {
     "deltanet": DeltaNet,
     "deltaproduct": DeltaProduct,
 }
-#: Layers that are only baselines. Such layers do not accept a memory, and no kernel is built for
-#: them.
+#: Layers that are only baselines. Such layers do not accept a memory.
 ONLY_BASELINES: Final = tuple(name for name in BASELINES if name not in CONTROLLERS)
+#: Those of them with a kernel, which is for the CPU.
+BASELINES_WITH_KERNEL: Final = ("deltanet", "deltaproduct")
 
 # Superposition stacks of Joulin & Mikolov 2015; other memories are as wide as the controller.
 _COUNT = 10

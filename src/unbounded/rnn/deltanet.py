@@ -1,11 +1,11 @@
 """DeltaNet and DeltaProduct: linear memories, as layers with the interface of MemoryRNN.
 
-The delta rule is computed in chunks of matrix products. A token has n steps, each with a key k of
-norm 1, a value v and a strength b:
+A token has n steps of the delta rule, each with a key k of norm 1, a value v and a strength b:
 
     H <- H + b k (v - H^T k)^T = (I - b k k^T) H + b k v^T;   o = H^T q after a token's last step
 
-The eigenvalues of I - b k k^T are 1 and 1 - b.
+The eigenvalues of I - b k k^T are 1 and 1 - b. The reference computes the rule in chunks of matrix
+products, and the kernel for the CPU step by step, with the convolution before it.
 
 Sources: one step, Yang et al. 2024, arXiv:2406.06484; several, Siems et al. 2025,
 arXiv:2502.10297; b up to 2, Grazzi et al. 2025, arXiv:2411.12537.
@@ -20,10 +20,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from unbounded import kernels
 from unbounded.checks import check_bool, check_positive, check_size
 from unbounded.memories.core import portable, without_autocast
+from unbounded.memories.core.backend import choose_backend
 from unbounded.rnn.baselines import Shape
 from unbounded.rnn.blocks import Block, BlockNetwork, SequencePart, check_fields, check_sizes
+from unbounded.rnn.fused import why_called
 
 #: Number of steps in a chunk, on the CPU and on other devices. The triangular system takes time
 #: quadratic in this number, and each chunk needs a few products with H.
@@ -95,17 +98,61 @@ class DeltaState(NamedTuple):
     recent: Tensor
 
 
+def convolved(inputs: Tensor, weights: Tensor) -> Tensor:
+    """Convolve each channel with its weights, as products; torch's way takes longer on the CPU.
+
+    Args:
+        inputs: [B, T + taps - 1, C]. weights: [taps, C].
+    Returns:
+        [B, T, C].
+    """
+    tokens = inputs.shape[1] - len(weights) + 1
+    mixed = inputs[:, :tokens] * weights[0]
+    for place, weight in enumerate(weights[1:], start=1):
+        mixed = mixed + inputs[:, place : place + tokens] * weight
+    return mixed
+
+
 class _Convolution(nn.Conv1d):
-    """A convolution of each channel as products, which take less time than torch's on the CPU."""
+    """A convolution of each channel of [B, T, C]; see `convolved`."""
+
+    def taps(self) -> Tensor:
+        """The weights, [taps, C]."""
+        return self.weight.squeeze(1).t()
 
     def forward(self, input: Tensor) -> Tensor:
-        """Map [B, T + kernel size - 1, C] to [B, T, C]."""
-        weights = self.weight.squeeze(1).unbind(1)
-        tokens = input.shape[1] - len(weights) + 1
-        mixed = input[:, :tokens] * weights[0]
-        for place, weight in enumerate(weights[1:], start=1):
-            mixed = mixed + input[:, place : place + tokens] * weight
-        return mixed
+        """Map [B, T + taps - 1, C] to [B, T, C]."""
+        return convolved(input, self.taps())
+
+
+def delta_rule_of_mixed(mixed: Tensor, strengths: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+    """Run the delta rule on silu(mixed), with queries and keys of norm 1.
+
+    Args:
+        mixed: [B, T, C]: queries of all heads, then the keys and the values of each step.
+        strengths: [B, T, n, heads]. state: [B, heads, D, D].
+    Returns:
+        o of every token, [B, T, heads, D], and the last state.
+    """
+    steps, heads = strengths.shape[2:]
+    # [B, heads, T, 1 + 2 n, D]
+    parts = F.silu(mixed).unflatten(-1, (-1, heads, state.shape[-1])).permute(0, 3, 1, 2, 4)
+    query, key, value = parts.to(state.dtype).split([1, steps, steps], dim=3)
+    by_head = strengths.to(state.dtype).permute(0, 3, 1, 2)
+    with without_autocast(mixed.device):
+        read, state = delta_rule(
+            _of_norm_1(query.squeeze(3)), _of_norm_1(key), value, by_head, state
+        )
+    return read.transpose(1, 2), state
+
+
+def reference_delta_rule(
+    projected: Tensor, recent: Tensor, weights: Tensor | None, strengths: Tensor, state: Tensor
+) -> tuple[Tensor, Tensor]:
+    """What `kernels.delta_rule` computes, in plain torch; see `kernels.DeltaInputs`."""
+    if weights is not None:
+        projected = convolved(torch.cat([recent, projected], dim=1), weights)
+    return delta_rule_of_mixed(projected, strengths, state)
 
 
 class DeltaPart(SequencePart):
@@ -119,6 +166,7 @@ class DeltaPart(SequencePart):
         steps: n, steps of a token.
         conv_size: tokens that the convolution of each channel sees; 0 for none.
         negative_eigenvalues: whether b is in (0, 2) instead of (0, 1).
+        backend: "auto" uses the kernel for the CPU if it can serve a call; see `DeltaNet`.
         device, dtype: of the parameters.
     """
 
@@ -130,10 +178,12 @@ class DeltaPart(SequencePart):
         steps: int,
         conv_size: int,
         negative_eigenvalues: bool,
+        backend: str,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
+        self.backend = backend
         place: dict[str, Any] = {"device": device, "dtype": dtype}
         self.num_heads, self.head_size, self.steps = num_heads, hidden_size // num_heads, steps
         self.conv_size, self.negative_eigenvalues = conv_size, negative_eigenvalues
@@ -182,36 +232,48 @@ class DeltaPart(SequencePart):
         if lengths is not None:
             steps = torch.arange(x.shape[1], device=x.device)
             strengths = torch.where((steps < lengths.unsqueeze(1)).unsqueeze(-1), strengths, 0)
-        mixed, recent = self._convolved(self.projections(x), recent, lengths)
-        # [B, heads, T, 1 + 2 n, D]
-        parts = mixed.unflatten(-1, (-1, self.num_heads, self.head_size)).permute(0, 3, 1, 2, 4)
-        query, key, value = parts.to(matrix.dtype).split([1, self.steps, self.steps], dim=3)
-        by_head = strengths.to(matrix.dtype).unflatten(-1, (-1, self.num_heads)).permute(0, 3, 1, 2)
-        with without_autocast(x.device):
-            read, matrix = delta_rule(
-                _of_norm_1(query.squeeze(3)),
-                _of_norm_1(key),
-                value,
-                by_head,
-                matrix,
-            )
-        output: Tensor = self.output(self.norm(read).transpose(1, 2).flatten(2))
-        return output, DeltaState(matrix, recent)
+        by_head = strengths.unflatten(-1, (-1, self.num_heads))
+        projected = self.projections(x)
+        recent = recent.to(projected.dtype)
+        read, matrix = self._run(projected, recent, by_head, matrix)
+        output: Tensor = self.output(self.norm(read).flatten(2))
+        return output, DeltaState(matrix, self._last_inputs(projected, recent, lengths))
 
-    def _convolved(
-        self, projected: Tensor, recent: Tensor, lengths: Tensor | None
+    def _run(
+        self, projected: Tensor, recent: Tensor, strengths: Tensor, matrix: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Return silu(convolution), [B, T, C], and the last inputs of each sequence."""
+        """The reads and the last matrix; see `delta_rule_of_mixed`."""
+        convolution = self.convolution
+        weights = None if convolution is None else convolution.taps()
+        inputs = kernels.DeltaInputs(projected, recent, weights, strengths, matrix)
+        reason = kernels.why_not("delta_rule", None, *inputs)
+        if convolution is not None:
+            reason = why_called(convolution, "convolution") or reason
+        if self._takes_kernel(reason, matrix.device.type):
+            return kernels.delta_rule(inputs, reference=reference_delta_rule)
+        if convolution is not None:
+            projected = convolution(torch.cat([recent, projected], dim=1))
+        return delta_rule_of_mixed(projected, strengths, matrix)
+
+    def _takes_kernel(self, reason: str | None, device: str) -> bool:
+        if self.backend in ("auto", "reference"):
+            return self.backend == "auto" and reason is None
+        return choose_backend(self.backend, "the delta rule", reason, device)
+
+    def _last_inputs(self, projected: Tensor, recent: Tensor, lengths: Tensor | None) -> Tensor:
+        """The last inputs of the convolution of each sequence."""
+        tokens, earlier = projected.shape[1], self._earlier
         if self.convolution is None:
-            return F.silu(projected), recent
-        whole = torch.cat([recent.to(projected.dtype), projected], dim=1)
-        tokens = projected.shape[1]
-        mixed = F.silu(self.convolution(whole))
+            return recent
+        # A graph for any number of tokens must not depend on it.
+        if lengths is None and not torch.compiler.is_compiling() and tokens >= earlier:
+            return projected[:, tokens - earlier :]
+        every = torch.cat([recent, projected], dim=1)
         if lengths is None:
-            return mixed, whole[:, tokens:]
+            return every[:, tokens:]
         ends = lengths.clamp(0, tokens)
-        rows = ends.unsqueeze(1) + torch.arange(self._earlier, device=whole.device)
-        return mixed, whole.gather(1, rows.unsqueeze(-1).expand(-1, -1, self.channels))
+        rows = ends.unsqueeze(1) + torch.arange(earlier, device=every.device)
+        return every.gather(1, rows.unsqueeze(-1).expand(-1, -1, self.channels))
 
 
 def _of_norm_1(vectors: Tensor) -> Tensor:
@@ -251,6 +313,7 @@ class _DeltaNetwork(BlockNetwork, ABC):
                 steps=steps,
                 conv_size=conv_size,
                 negative_eigenvalues=negative_eigenvalues,
+                backend=backend,
                 **place,
             )
 
@@ -261,6 +324,9 @@ class _DeltaNetwork(BlockNetwork, ABC):
         self._make_network(
             input_size, hidden_size, blocks, batch_first=batch_first, backend=backend, **place
         )
+
+    def no_kernel(self) -> None:
+        """None: each block chooses."""
 
 
 class DeltaNet(_DeltaNetwork):
@@ -282,7 +348,8 @@ class DeltaNet(_DeltaNetwork):
         dropout: share of feed-forward units and of what a block adds that is dropped in training,
             in [0, 1).
         batch_first: whether inputs and outputs are [B, T, ...] instead of [T, B, ...].
-        backend: "auto" or "reference"; others raise, since there is no kernel.
+        backend: "auto" uses the kernel for the CPU if it can serve a call, otherwise the reference;
+            "cpu" raises if it cannot; "reference" uses plain torch.
         device, dtype: of the parameters.
     Raises:
         ShapeError, ConfigError, ChoiceError, DTypeError: an option is invalid.
@@ -343,7 +410,8 @@ class DeltaProduct(_DeltaNetwork):
         dropout: share of feed-forward units and of what a block adds that is dropped in training,
             in [0, 1).
         batch_first: whether inputs and outputs are [B, T, ...] instead of [T, B, ...].
-        backend: "auto" or "reference"; others raise, since there is no kernel.
+        backend: "auto" uses the kernel for the CPU if it can serve a call, otherwise the reference;
+            "cpu" raises if it cannot; "reference" uses plain torch.
         device, dtype: of the parameters.
     Raises:
         ShapeError, ConfigError, ChoiceError, DTypeError: an option is invalid.

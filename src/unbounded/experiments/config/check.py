@@ -32,6 +32,7 @@ from unbounded.kernels import gpu
 from unbounded.models.inputs import bit_errors
 from unbounded.models.memory_model import initialization_errors, map_errors
 from unbounded.models.model_parts import (
+    BASELINES_WITH_KERNEL,
     ONLY_BASELINES,
     can_read_only,
     changed_memory_errors,
@@ -98,7 +99,10 @@ def examine(config: RunConfig, tried: _TriedRanges | None = None) -> tuple[Task 
 def _why_no_kernels(config: RunConfig) -> str | None:
     """The reason why a named device's kernels cannot serve a run; None if they can."""
     backend, device = config.hardware.backend, config.hardware.device
-    if (controller := config.model.controller["name"]) in ONLY_BASELINES:
+    controller = config.model.controller["name"]
+    if controller in BASELINES_WITH_KERNEL and backend == "cuda":
+        return f"no kernel for CUDA is built for {controller}"
+    if controller in ONLY_BASELINES and controller not in BASELINES_WITH_KERNEL:
         return f"no kernel is built for {controller}"
     if config.training.precision != "no":
         return "the kernels train in full precision only"
