@@ -126,6 +126,21 @@ def test_several_modules_are_imported(here: Path, capsys: Capture) -> None:
     )
 
 
+def test_list_shows_the_options_of_a_custom_component(here: Path, capsys: Capture) -> None:
+    for name, place, option in (
+        ("Bucket", "model.memory", "width      as wide as the hidden layer"),
+        ("Leaky", "model.controller", "leak  0.5"),
+        ("Parity", "task", "longest  4"),
+    ):
+        assert main(["list", f"bucket.{name}"]) == 0
+        output = capsys.readouterr().out
+        assert output.startswith(f"bucket.{name} ({place}): ")
+        assert option in output
+    assert "of training; tests are twice as long" in output
+    text = failing(capsys, "list", "bucket.Shear")
+    assert "expected a subclass of Task, Memory or Controller in bucket" in text
+
+
 @pytest.mark.parametrize(
     ("source", "message"),
     [

@@ -20,7 +20,9 @@ from unbounded.errors import (
     StorageError,
     say_once,
 )
+from unbounded.extraction.memories import shape_of
 from unbounded.memories import Head, Memory, StateField
+from unbounded.memories.as_data import memory_data
 from unbounded.models import MemoryModel, SequenceModel
 from unbounded.rnn import Controller
 
@@ -229,6 +231,14 @@ def test_the_declarations_of_a_custom_memory_are_checked(name, value, message):
         memory.initial_state(2)
 
 
+def test_refusals_name_a_custom_memory_by_its_path():
+    path = f"{__name__}.Ring"
+    with pytest.raises(ConfigError, match=f"model: {path} is not an automaton"):
+        shape_of(Ring())
+    with pytest.raises(ConfigError, match="cannot show a Ring.* `unbounded actions` shows"):
+        memory_data(Ring())
+
+
 def test_heads_have_the_order_of_their_instruction():
     heads = Head("value", (3,), "tanh"), Head("keep", (), "sigmoid")
     memory = type("Swapped", (Ring,), {"Instruction": Two, "heads": heads})()
@@ -303,7 +313,8 @@ def test_options_that_must_be_bools(build, names):
 def test_choices_and_sizes():
     with pytest.raises(DTypeError, match=r"controller: expected a callable .*, got a set"):
         layer(controller={"lstm"})
-    with pytest.raises(ChoiceError, match=r"unknown controller 'lstn'\. Did you mean 'lstm'"):
+    expected = r"unknown controller 'lstn'\. Did you mean 'lstm'.* custom class, given as the class"
+    with pytest.raises(ChoiceError, match=expected):
         layer(controller="lstn")
     with pytest.raises(ChoiceError, match="unknown backend"):
         layer(backend="gpu")
