@@ -202,7 +202,11 @@ def test_the_result_of_a_custom_step_is_checked():
 
 
 HEAD, FIELD = Ring.heads[0], Ring.state_fields[0]
-Two = NamedTuple("Two", [("keep", torch.Tensor), ("value", torch.Tensor)])
+
+
+class Two(NamedTuple):
+    keep: torch.Tensor
+    value: torch.Tensor
 
 
 @pytest.mark.parametrize(
@@ -235,7 +239,7 @@ def test_refusals_name_a_custom_memory_by_its_path():
     path = f"{__name__}.Ring"
     with pytest.raises(ConfigError, match=f"model: {path} is not an automaton"):
         shape_of(Ring())
-    with pytest.raises(ConfigError, match="cannot show a Ring.* `unbounded actions` shows"):
+    with pytest.raises(ConfigError, match=r"cannot show a Ring.* `unbounded actions` shows"):
         memory_data(Ring())
 
 

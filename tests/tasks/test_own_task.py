@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 import torch
-
 from tests.evaluation.evaluators import evaluator_of
+
 from unbounded.errors import ConfigError
 from unbounded.evaluation import EvaluationPlan, metric_set_of
 from unbounded.experiments.config.check import examine
@@ -111,7 +111,7 @@ def test_a_metric_set_names_what_its_task_lacks() -> None:
 def test_a_task_that_reads_no_typed_source_names_what_to_define() -> None:
     with pytest.raises(ConfigError, match="has no answer phase"):
         make_task(f"{__name__}.Bare").asked(["a"])
-    with pytest.raises(ConfigError, match="'answering' cannot read a typed.* defines `asked`"):
+    with pytest.raises(ConfigError, match=r"'answering' cannot read a typed.* defines `asked`"):
         make_task(f"{__name__}.Answering").asked(["a"])
 
 

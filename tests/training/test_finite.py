@@ -82,7 +82,9 @@ class Spoiled(Register):
         return read_vector * NAN, state
 
 
-@pytest.mark.parametrize("layer", [ub.MemoryRNN(3, 4, Spoiled(2)), ub.MemoryAttention(3, Spoiled(2))])
+@pytest.mark.parametrize(
+    "layer", [ub.MemoryRNN(3, 4, Spoiled(2)), ub.MemoryAttention(3, Spoiled(2))]
+)
 def test_a_memory_whose_read_vector_is_bad(layer: nn.Module) -> None:
     model = nn.ModuleDict({"layer": layer})
     model.forward = layer.forward

@@ -348,6 +348,8 @@ def _say_next(
     elif part:
         lines.append(f"unbounded verify {named}{imports}    # lengths at which it is correct")
     elif metric_set_of(task.metric_set).judges_hardening:
-        lines.append(f"unbounded harden {named}{imports}    # train gates to 0 or 1, for longer inputs")
+        lines.append(
+            f"unbounded harden {named}{imports}    # train gates to 0 or 1, for longer inputs"
+        )
     if lines:
         print("next:", *lines, sep="\n  ")

@@ -325,11 +325,11 @@ class Memory(ABC, Generic[StateT, InstructionT]):
             name: of the declaration. kind: of its parts. of: attribute with the NamedTuple.
         """
         memory = type(self).__name__
-        of_fields = getattr(self, of, None)
-        fields = getattr(of_fields, "_fields", None)
+        owner: Any = getattr(self, of, None)
+        fields = getattr(owner, "_fields", None)
         if fields is None:
             raise DTypeError(
-                f"{memory}.{of}: expected a NamedTuple of tensors, got {of_fields!r}. Name it in "
+                f"{memory}.{of}: expected a NamedTuple of tensors, got {owner!r}. Name it in "
                 f"the class: {of} = ..."
             )
         parts = self._declared(name)
@@ -348,7 +348,7 @@ class Memory(ABC, Generic[StateT, InstructionT]):
         if names != fields or READ_VECTOR in names:
             reserved = f", none of them called {READ_VECTOR!r}" if kind is StateField else ""
             raise ShapeError(
-                f"{what}: expected the fields of {of_fields.__name__} in their order "
+                f"{what}: expected the fields of {owner.__name__} in their order "
                 f"({', '.join(fields)}){reserved}, got {', '.join(names)}."
             )
 
