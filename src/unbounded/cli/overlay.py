@@ -463,7 +463,7 @@ def import_modules(modules: Sequence[str]) -> None:
 
 def _located(error: BaseException) -> str:
     """An error of a user's module, with the file and line where it was raised."""
-    if isinstance(error, SyntaxError):
+    if isinstance(error, SyntaxError) and error.filename is not None:
         file, line, text = error.filename, error.lineno, error.msg
     else:
         frames = traceback.extract_tb(error.__traceback__)

@@ -312,13 +312,13 @@ class Memory(ABC, Generic[StateT, InstructionT]):
         """
         if not self._is_custom or torch.compiler.is_compiling():
             return
-        self._check_parts("heads", Head, "Instruction")
-        self._check_parts("state_fields", StateField, "State")
+        self._check_declaration("heads", Head, "Instruction")
+        self._check_declaration("state_fields", StateField, "State")
         check_positive(
             f"{type(self).__name__}.read_vector_size", self._declared("read_vector_size")
         )
 
-    def _check_parts(self, name: str, kind: type[Head | StateField], of: str) -> None:
+    def _check_declaration(self, name: str, kind: type[Head | StateField], of: str) -> None:
         """Check that a declaration has one part for each field of a NamedTuple.
 
         Args:
