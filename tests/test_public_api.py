@@ -82,7 +82,7 @@ NAMES = {
         "RandomAccessState RollInstruction RollState RollingTape "
         "StackCells StackState StateField SuperpositionList SuperpositionMemory "
         "SuperpositionStack TapeInstruction TapeState TuringTape TwoEndedPushPop detach_state "
-        "index_state move_state trim_cells"
+        "index_state move_state portable trim_cells"
     ),
     "unbounded.rnn": (
         "CONTROLLERS Controller ControllerRNN DeepLSTM DeltaNet DeltaProduct ElmanController "

@@ -112,6 +112,61 @@ def test_a_custom_memory_on_a_built_in_task(here: Path, capsys: Capture) -> None
         assert message in failing(capsys, *command, path)
 
 
+def test_several_modules_are_imported(here: Path, capsys: Capture) -> None:
+    (run,) = (here / "runs").glob("bucket.Parity-*-seed1")
+    command = ("evaluate", str(run), "--lengths", "5:5", "--import")
+    assert main([*command, "bucket.learning, bucket.network"]) == 0
+    assert {"bucket.learning", "bucket.network"} <= set(sys.modules)
+    capsys.readouterr()
+    assert "package of bucket.nowhere cannot" in failing(capsys, *command, "bucket,bucket.nowhere")
+    twice = ("--import", "bucket", "--import", "bucket.shear")
+    message = failing(capsys, "evaluate", "RUN", *twice)
+    assert "--import: expected it once, got it 2 times. Give one list, such as --import A,B" in (
+        message
+    )
+
+
+def test_list_shows_the_options_of_a_custom_component(here: Path, capsys: Capture) -> None:
+    for name, place, option in (
+        ("Bucket", "model.memory", "width      as wide as the hidden layer"),
+        ("Leaky", "model.controller", "leak  0.5"),
+        ("Parity", "task", "longest  4"),
+    ):
+        assert main(["list", f"bucket.{name}"]) == 0
+        output = capsys.readouterr().out
+        assert output.startswith(f"bucket.{name} ({place}): ")
+        assert option in output
+    assert "of training; tests are twice as long" in output
+    text = failing(capsys, "list", "bucket.Shear")
+    assert "expected a subclass of Task, Memory or Controller in bucket" in text
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("\nraise ValueError('boom')", "ValueError: boom ({file}, line 2)"),
+        ("raise SystemExit(4)", "SystemExit: 4 ({file}, line 1)"),
+        ("def f(:", "SyntaxError: invalid syntax ({file}, line 1)"),
+    ],
+)
+def test_a_module_that_fails_on_import(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture, source: str, message: str
+) -> None:
+    file = tmp_path / "failing_module.py"
+    file.write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+    for arguments in (
+        ("evaluate", "RUN", "--import", "failing_module"),
+        ("train", "copy", "--model.memory", "failing_module.Heap"),
+        ("train", "failing_module.Maze"),
+    ):
+        text = failing(capsys, *arguments)
+        assert "the package of failing_module cannot be imported: " in text
+        assert message.format(file=file) in text
+    text = failing(capsys, "evaluate", "RUN", "--import", "failing_module.py")
+    assert "got 'failing_module.py'. Leave out .py" in text
+
+
 @pytest.mark.slow
 def test_a_custom_group(folder: Path) -> None:
     group = "--model.memory.group"

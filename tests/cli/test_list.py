@@ -158,11 +158,6 @@ def test_listed_names_equal_those_of_the_registries() -> None:
             assert names_of(kind) == lines(CHOICES[place].registry)
 
 
-def test_a_custom_component_is_not_listed(capsys: Capture) -> None:
-    assert main(["list", "mypackage.Ring"]) == 2
-    assert "its options are the arguments of its class" in capsys.readouterr().err
-
-
 def test_a_baseline_names_the_memory_that_it_needs(capsys: Capture) -> None:
     needed = "give --model.memory none"
     assert main(["list", "deltanet"]) == 0

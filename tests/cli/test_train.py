@@ -159,8 +159,10 @@ def test_hardening_is_suggested_only_if_some_sequences_are_correct(
     report = json.loads((folder / "report.json").read_text())
     report["rows"][0]["correct"] = 1
     (folder / "report.json").write_text(json.dumps(report))
-    _say_next(config, make_task("copy"), folder, quiet=False)
-    assert "unbounded harden" in capsys.readouterr().out
+    _say_next(config, make_task("copy"), folder, False, ("mine", "other", "mine"))
+    explore, harden = capsys.readouterr().out.splitlines()[1:]
+    assert "unbounded harden" in harden
+    assert all(" --import mine,other    # " in line for line in (explore, harden))
 
 
 @pytest.mark.parametrize("more", [(), ("--restarts", "2")])

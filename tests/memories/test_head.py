@@ -39,7 +39,9 @@ SIZES |= {name: {"count": 2, "depth": 2} for name in ("superposition_stack", "su
 
 @pytest.mark.parametrize("name", MEMORIES)
 def test_every_memory_declares_its_gates(name):
-    heads = MEMORIES[name](**SIZES.get(name, {})).heads
+    memory = MEMORIES[name](**SIZES.get(name, {}))
+    heads = memory.heads
+    assert tuple(head.name for head in heads) == memory.Instruction._fields
     assert {head.name for head in heads if head.gate} == GATES[name]
     assert all(head.can_harden for head in heads if head.gate)
 

@@ -20,7 +20,9 @@ from unbounded.errors import (
     StorageError,
     say_once,
 )
+from unbounded.extraction.memories import shape_of
 from unbounded.memories import Head, Memory, StateField
+from unbounded.memories.as_data import memory_data
 from unbounded.models import MemoryModel, SequenceModel
 from unbounded.rnn import Controller
 
@@ -177,7 +179,8 @@ class Ring(Memory):
         grown = torch.cat([kept, kept], dim=-1)
         read = kept[:, :2] if self.wrong == "read_vector" else kept
         after = Kept(grown if self.wrong == "state" else kept)
-        return after if self.wrong == "pair" else (read, after)
+        results = {"pair": after, "three": (read, after, 1), "tuple": (read, tuple(after))}
+        return results.get(self.wrong, (read, after))
 
 
 def test_the_result_of_a_custom_step_is_checked():
@@ -185,8 +188,10 @@ def test_the_result_of_a_custom_step_is_checked():
     assert ring.unroll(Put(torch.ones(2, 4, 3)))[0].shape == (2, 4, 3)
     for wrong, message in (
         ("pair", r"Ring.step: expected a pair of the read vector and the next Kept, got Kept"),
+        ("three", r"Ring.step: expected a pair .* got tuple of 3"),
+        ("tuple", r"Ring.step: expected the next state as Kept\(...\), got tuple"),
         ("read_vector", r"Ring.step: the read vector: expected shape \[2, 3\], got \[2, 2\]"),
-        ("state", r"kept: expected shape \[2, 3\], got \[2, 6\]"),
+        ("state", r"Ring.step: state.kept: expected shape \[2, 3\], got \[2, 6\]"),
     ):
         ring.wrong = wrong
         with pytest.raises(ShapeError, match=message):
@@ -194,6 +199,55 @@ def test_the_result_of_a_custom_step_is_checked():
         say_once.cache_clear()
         with pytest.warns(BackendWarning), pytest.raises(ShapeError, match=message):
             ub.MemoryRNN(3, 5, ring)(torch.zeros(4, 2, 3))
+
+
+HEAD, FIELD = Ring.heads[0], Ring.state_fields[0]
+
+
+class Two(NamedTuple):
+    keep: torch.Tensor
+    value: torch.Tensor
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("State", None, "Wrong.State: expected a NamedTuple of tensors, got None. Name it"),
+        ("Instruction", Memory, "Wrong.Instruction: expected a NamedTuple of tensors"),
+        ("heads", HEAD, "Wrong.heads: expected a tuple of Head, got one alone. Put"),
+        ("heads", ("value",), "Wrong.heads: expected a tuple of Head, got .'value'"),
+        ("heads", lambda self: (HEAD,), "Wrong.heads: expected a property, got a method"),
+        ("heads", property(lambda self: Head("value", 3)), "Wrong.heads: .*'activation'"),
+        ("heads", (HEAD._replace(shape=3),), r"heads: value: expected a shape such as \(8,\)"),
+        ("heads", (HEAD._replace(name="valeu"),), r"fields of Put in .* \(value\), got valeu"),
+        ("state_fields", FIELD, "Wrong.state_fields: expected a tuple of StateField, got one"),
+        ("state_fields", lambda self: (FIELD,), "state_fields: expected a property, got"),
+        ("read_vector_size", lambda self: 3, "read_vector_size: expected a property, got"),
+        ("read_vector_size", 3.0, "Wrong.read_vector_size: expected an integer >= 1, got 3.0"),
+    ],
+)
+def test_the_declarations_of_a_custom_memory_are_checked(name, value, message):
+    memory = type("Wrong", (Ring,), {name: value})()
+    for build in (functools.partial(ub.MemoryRNN, 3, 5), functools.partial(ub.MemoryAttention, 4)):
+        with pytest.raises((ShapeError, DTypeError), match=message):
+            build(memory)
+    with pytest.raises((ShapeError, DTypeError), match=message):
+        memory.initial_state(2)
+
+
+def test_refusals_name_a_custom_memory_by_its_path():
+    path = f"{__name__}.Ring"
+    with pytest.raises(ConfigError, match=f"model: {path} is not an automaton"):
+        shape_of(Ring())
+    with pytest.raises(ConfigError, match=r"cannot show a Ring.* `unbounded actions` shows"):
+        memory_data(Ring())
+
+
+def test_heads_have_the_order_of_their_instruction():
+    heads = Head("value", (3,), "tanh"), Head("keep", (), "sigmoid")
+    memory = type("Swapped", (Ring,), {"Instruction": Two, "heads": heads})()
+    with pytest.raises(ShapeError, match=r"order \(keep, value\), got value, keep"):
+        ub.MemoryRNN(3, 5, memory)
 
 
 def test_invalid_components():
@@ -263,7 +317,8 @@ def test_options_that_must_be_bools(build, names):
 def test_choices_and_sizes():
     with pytest.raises(DTypeError, match=r"controller: expected a callable .*, got a set"):
         layer(controller={"lstm"})
-    with pytest.raises(ChoiceError, match=r"unknown controller 'lstn'\. Did you mean 'lstm'"):
+    expected = r"unknown controller 'lstn'\. Did you mean 'lstm'.* custom class, given as the class"
+    with pytest.raises(ChoiceError, match=expected):
         layer(controller="lstn")
     with pytest.raises(ChoiceError, match="unknown backend"):
         layer(backend="gpu")

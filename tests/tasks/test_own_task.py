@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 import torch
+from tests.evaluation.evaluators import evaluator_of
 
 from unbounded.errors import ConfigError
+from unbounded.evaluation import EvaluationPlan, metric_set_of
 from unbounded.experiments.config.check import examine
 from unbounded.experiments.config.schema import RunConfig
+from unbounded.models import MemoryModel
 from unbounded.tasks import Batch, Example, LengthRange, Task, make_task
 from unbounded.tasks.transduction import TransductionTask
 
@@ -70,6 +73,46 @@ class Wrong(Bare):
 
     def batch(self, *arguments, **options):
         return type(self).wrong(super().batch(*arguments, **options))
+
+
+class Strips(Bare):
+    """A text of ones, cut into strips."""
+
+    layout, metric_set, has_lengths = "text", "perplexity", False
+
+    def batch(self, seed, split, start, size, lengths=None):
+        tokens = torch.ones(size, 6 // size, dtype=torch.int64)
+        return Batch(tokens, tokens, tokens == 1, tokens.sum(1))
+
+
+class Bounded(Bare):
+    metric_set = "above_bound"
+
+
+class Answering(Bare):
+    layout, name, answer_token = "answer", "answering", 1
+
+
+def test_a_text_task_needs_only_its_batches() -> None:
+    model = MemoryModel(inputs=2, outputs=2, memory="none", hidden_size=2)
+    evaluator = evaluator_of(model, make_task(f"{__name__}.Strips"))
+    plan = EvaluationPlan("test", 0, None, 1, streams=2)
+    (row,) = metric_set_of("perplexity").rows(evaluator, plan)
+    assert row["tokens"] == 6
+    assert row["perplexity"] > 1
+
+
+def test_a_metric_set_names_what_its_task_lacks() -> None:
+    _, errors = examine(RunConfig(task=f"{__name__}.Bounded"))
+    needs = "metric set 'above_bound' needs a task with log_probabilities; define it"
+    assert any(needs in error for error in errors), errors
+
+
+def test_a_task_that_reads_no_typed_source_names_what_to_define() -> None:
+    with pytest.raises(ConfigError, match="has no answer phase"):
+        make_task(f"{__name__}.Bare").asked(["a"])
+    with pytest.raises(ConfigError, match=r"'answering' cannot read a typed.* defines `asked`"):
+        make_task(f"{__name__}.Answering").asked(["a"])
 
 
 def test_a_task_without_a_name_is_called_by_its_path() -> None:

@@ -4,8 +4,10 @@ import pytest
 import torch
 from torch import nn
 
+import unbounded as ub
 from tests.experiments.tiny import planned, tiny
 from unbounded.kernels import available
+from unbounded.memories.register import Register
 from unbounded.training import finite
 
 NAN, INF = float("nan"), float("inf")
@@ -70,3 +72,22 @@ def test_gradients_by_name() -> None:
     (model(torch.tensor([[INF, 1.0]])).sum()).backward()
     error = finite.first_bad(finite.gradients(model))
     assert error == "gradient of weight (0 NaN and 1 infinite of 2 values)"
+
+
+class Spoiled(Register):
+    """Its read vector is NaN."""
+
+    def step(self, state, instruction):
+        read_vector, state = super().step(state, instruction)
+        return read_vector * NAN, state
+
+
+@pytest.mark.parametrize(
+    "layer", [ub.MemoryRNN(3, 4, Spoiled(2)), ub.MemoryAttention(3, Spoiled(2))]
+)
+def test_a_memory_whose_read_vector_is_bad(layer: nn.Module) -> None:
+    model = nn.ModuleDict({"layer": layer})
+    model.forward = layer.forward
+    error = finite.first_bad_output(model, torch.ones(5, 2, 3))
+    assert error is not None
+    assert error.startswith("read vector of Spoiled in layer")

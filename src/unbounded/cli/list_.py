@@ -7,6 +7,7 @@ import inspect
 import json
 import re
 import shutil
+import sys
 import textwrap
 from collections.abc import Sequence
 from typing import Any
@@ -86,16 +87,34 @@ def options(name: str) -> dict[str, dict[str, Any]]:
 
     Raises:
         ChoiceError: no task, memory or controller has this name.
-        ConfigError: the name is a custom component.
+        ConfigError: a custom component cannot be imported, or is of another kind.
     """
     kinds = [kind for kind in PLACES if name in names_of(kind)]
     if not kinds and is_path(name):
-        raise ConfigError(
-            f"{name} is a custom component; its options are the arguments of its class"
-        )
-    if not kinds:
+        kinds = [_custom_kind(name)]
+    elif not kinds:
         raise ChoiceError("name", name, {entry for kind in REGISTRIES for entry in names_of(kind)})
     return {PLACES[kind]: _defaults(kind, name) for kind in kinds}
+
+
+def _custom_kind(path: str) -> str:
+    """Import a custom component, and return its kind."""
+    from unbounded.cli.overlay import import_modules
+    from unbounded.memories import Memory
+    from unbounded.rnn import Controller
+    from unbounded.tasks import Task
+
+    module, _, name = path.rpartition(".")
+    import_modules([module])
+    part = vars(sys.modules[module]).get(name)
+    bases = {"tasks": Task, "memories": Memory, "controllers": Controller}
+    for kind, base in bases.items():
+        if isinstance(part, type) and issubclass(part, base):
+            return kind
+    raise ConfigError(
+        f"{path}: expected a subclass of Task, Memory or Controller in {module}, which has "
+        f"{'none of that name' if part is None else repr(part)}"
+    )
 
 
 def _factories(kind: str, name: str) -> list[Any]:
@@ -106,7 +125,7 @@ def _factories(kind: str, name: str) -> list[Any]:
     from unbounded.models.model_parts import BASELINES
     from unbounded.rnn import CONTROLLERS
 
-    if kind == "controllers":
+    if kind == "controllers" and not is_path(name):
         return [registry[name] for registry in (CONTROLLERS, BASELINES) if name in registry]
     return [factory_at(PLACES[kind], name, ModelConfig())]
 
@@ -118,8 +137,9 @@ def _defaults(kind: str, name: str) -> dict[str, Any]:
     made: dict[str, Any] = {}
     for factory in _factories(kind, name):
         made = {**options_of(factory, CHOICES[PLACES[kind]].provided), **made}
+    left_out = _LEFT_OUT if kind == "memories" else {}
     return {
-        name: _LEFT_OUT.get(name, "required") if option.is_required else option.default
+        name: left_out.get(name, "required") if option.is_required else option.default
         for name, option in made.items()
     }
 
@@ -163,18 +183,21 @@ def _show_options(name: str, as_json: bool) -> int:
         return 0
     sections = options(name)
     if as_json:
-        print(json.dumps(sections, indent=2))
+        print(json.dumps(sections, indent=2, default=str))
         return 0
     from unbounded.models.model_parts import ONLY_BASELINES
 
     for where, own in sections.items():
         kind = next(kind for kind, place in PLACES.items() if place == where)
-        print(f"{name} ({where}): {_as_in_a_config(names_of(kind)[name])}".rstrip(": "))
+        described = names_of(kind).get(name)
+        if described is None:  # a custom component
+            described = (_factories(kind, name)[0].__doc__ or "").strip().partition("\n")[0]
+        print(f"{name} ({where}): {_as_in_a_config(described)}".rstrip(": "))
         width = max(map(len, own), default=0)
         print(f"options, with --{where}.OPTION VALUE:" if own else "It has no options.")
         texts, columns = _explanations(kind, name), min(100, shutil.get_terminal_size().columns)
         for option, value in own.items():
-            text = value if isinstance(value, str) else json.dumps(value)
+            text = value if isinstance(value, str) else json.dumps(value, default=str)
             print(f"  {option:<{width}}  {text}")
             lines = textwrap.wrap(texts.get(option, ""), max(40, columns - 6))
             print("".join(f"      {line}\n" for line in lines), end="")

@@ -8,6 +8,7 @@ in `--training.schedule cooldown`.
 from __future__ import annotations
 
 import importlib
+import traceback
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -417,13 +418,18 @@ def _repeated(options: Sequence[tuple[str, str]]) -> list[str]:
     ]
 
 
+def modules_of(given: Namespace) -> list[str]:
+    """The modules of --import."""
+    return [] if given.imports is None else [name.strip() for name in given.imports.split(",")]
+
+
 def import_given(given: Namespace) -> None:
-    """Import the module of --import, if there is one.
+    """Import the modules of --import.
 
     Raises:
-        ConfigError: it cannot be imported.
+        ConfigError: modules cannot be imported; lists all of them.
     """
-    import_modules([] if given.imports is None else [given.imports])
+    import_modules(modules_of(given))
 
 
 def import_modules(modules: Sequence[str]) -> None:
@@ -434,10 +440,11 @@ def import_modules(modules: Sequence[str]) -> None:
     """
     errors = []
     for module in modules:
-        if not all(part.isidentifier() for part in module.split(".")):
+        is_file = module.endswith(".py")
+        if is_file or not all(part.isidentifier() for part in module.split(".")):
             errors.append(
-                f"import: expected a module such as mypackage.memories, got {module!r}. Give its "
-                "full name"
+                f"import: expected a module such as mypackage.memories, got {module!r}. "
+                f"{'Leave out .py' if is_file else 'Give its full name'}"
             )
             continue
         try:
@@ -448,5 +455,18 @@ def import_modules(modules: Sequence[str]) -> None:
             is_missing = here and error.name == first  # no other module is missing
             hint = f". {first} is in this folder: PYTHONPATH=. before the command"
             errors.append(f"the package of {module} cannot be imported: {error}{hint * is_missing}")
+        except (Exception, SystemExit) as error:  # the user's code can raise anything
+            errors.append(f"the package of {module} cannot be imported: {_located(error)}")
     if errors:
         raise ConfigError(errors)
+
+
+def _located(error: BaseException) -> str:
+    """An error of a user's module, with the file and line where it was raised."""
+    if isinstance(error, SyntaxError) and error.filename is not None:
+        file, line, text = error.filename, error.lineno, error.msg
+    else:
+        frames = traceback.extract_tb(error.__traceback__)
+        last = next(frame for frame in reversed(frames) if not frame.filename.startswith("<"))
+        file, line, text = last.filename, last.lineno, str(error)
+    return f"{type(error).__name__}: {text} ({file}, line {line})"

@@ -23,7 +23,7 @@ from unbounded.experiments.config import plain_yaml
 
 _MODE = "plain_yaml"
 #: Options that take comma-separated values.
-_BY_COMMAS = ("lengths", "times", "log_with")
+_BY_COMMAS = ("lengths", "times", "log_with", "imports")
 set_loader(_MODE, plain_yaml.load, exceptions=(yaml.YAMLError,))
 set_dumper(_MODE, plain_yaml.dump)
 
@@ -74,9 +74,12 @@ def add_hardened(parser: Parser, *, default: bool | None = False) -> None:
 
 
 def add_import(parser: Parser) -> None:
-    """Add --import, the module of a run's custom components; see `import_given`."""
+    """Add --import, the modules of a run's custom components; see `modules_of`."""
     parser.add_argument(
-        "--import", dest="imports", type=str, help="A module with the run's custom components."
+        "--import",
+        dest="imports",
+        type=str,
+        help="Modules with the run's custom components, as A,B.",
     )
 
 

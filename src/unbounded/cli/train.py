@@ -17,8 +17,8 @@ from jsonargparse import Namespace
 
 from unbounded.cli.harden import hardened_text
 from unbounded.cli.names import PLACES, names_of
-from unbounded.cli.overlay import Composed, Words, compose_config, sorted_words
-from unbounded.cli.parsing import Parser, UsageError, parse
+from unbounded.cli.overlay import Composed, Words, compose_config, modules_of, sorted_words
+from unbounded.cli.parsing import Parser, UsageError, add_import, parse
 from unbounded.errors import ConfigError
 from unbounded.experiments.config import plain_yaml
 from unbounded.experiments.config.compose import (
@@ -86,11 +86,10 @@ def _parser(epilog: str = "") -> Parser:
         ("--protocol", "paper: train as in the task's paper, which is slower."),
         ("--config", "A YAML file with any of the options; later files take precedence."),
         ("--data", "File or folder of data."),
-        ("--import", "A module with custom components that the config names."),
         ("--log_with", "Also log to trackers: wandb,tensorboard,mlflow, ..."),
     ):
-        dest = "imports" if name == "--import" else name.removeprefix("--")
-        made.add_argument(name, type=str, help=text, dest=dest)
+        made.add_argument(name, type=str, help=text)
+    add_import(made)
     made.add_argument("--runs", type=str, default="runs", help="Folder of the run folders.")
     made.add_argument(
         "--restarts",
@@ -228,7 +227,7 @@ def _composed(given: Namespace, words: Words, files: Sequence[Path]) -> Composed
         words.options,
         files=files,
         protocol=given.protocol,
-        imports=[] if given.imports is None else [given.imports],
+        imports=modules_of(given),
     )
     if given.data is not None:  # not YAML, because a file may be named null
         result.data["hardware"]["data"] = given.data
@@ -297,7 +296,8 @@ def _train(config: RunConfig, task: Task, given: Namespace, modules: Sequence[st
         if restarts is not None:
             print(f"{restarts.text}\n\nwritten: {restarts.folder}")
             if restarts.data["best"] is not None:
-                _say_next(config, task, Path(given.runs) / restarts.data["best"], given.quiet)
+                best = Path(given.runs) / restarts.data["best"]
+                _say_next(config, task, best, given.quiet, modules)
         return 0
     result = train_run(config, root=Path(given.runs), **options)
     if not result.first:
@@ -308,12 +308,18 @@ def _train(config: RunConfig, task: Task, given: Namespace, modules: Sequence[st
     if "hardened" in result.report:
         print(f"\n{hardened_text(result.report)}")
     print(f"run folder: {result.folder}")
-    _say_next(config, task, result.folder, given.quiet)
+    _say_next(config, task, result.folder, given.quiet, modules)
     return 0
 
 
-def _say_next(config: RunConfig, task: Task, folder: Path, quiet: bool) -> None:
-    """Print the next commands for a run whose memory has gates."""
+def _say_next(
+    config: RunConfig, task: Task, folder: Path, quiet: bool, modules: Sequence[str] = ()
+) -> None:
+    """Print the next commands for a run whose memory has gates.
+
+    Args:
+        modules: of the run's custom components.
+    """
     from unbounded.evaluation import metric_set_of
     from unbounded.experiments.config.check_training import has_actions, has_gates
     from unbounded.experiments.run.run_folder import RunFolder
@@ -325,7 +331,8 @@ def _say_next(config: RunConfig, task: Task, folder: Path, quiet: bool) -> None:
     report = RunFolder(folder).report() or {}
     part = report.get("hardened")
     # If hardening was not successful, there is only the trained model.
-    hardened = " --hardened" if part and not part.get("harm", False) else ""
+    imports = f" --import {','.join(dict.fromkeys(modules))}" if modules else ""
+    hardened = f"{' --hardened' if part and not part.get('harm', False) else ''}{imports}"
     named = shlex.quote(str(folder))
     shows = can_be_shown(config.model.memory, config.model.hidden_size)
     lines = [f"unbounded explore {named}{hardened}    # watch it at work"] if shows else []
@@ -339,7 +346,10 @@ def _say_next(config: RunConfig, task: Task, folder: Path, quiet: bool) -> None:
     if scores and all(score.get("correct") == 0 for score in scores):
         pass  # hardening and verification would be useless
     elif part:
-        lines.append(f"unbounded verify {named}    # lengths at which it is correct")
+        lines.append(f"unbounded verify {named}{imports}    # lengths at which it is correct")
     elif metric_set_of(task.metric_set).judges_hardening:
-        lines.append(f"unbounded harden {named}    # train gates to 0 or 1, for longer inputs")
-    print("next:", *lines, sep="\n  ")
+        lines.append(
+            f"unbounded harden {named}{imports}    # train gates to 0 or 1, for longer inputs"
+        )
+    if lines:
+        print("next:", *lines, sep="\n  ")

@@ -18,6 +18,7 @@ from unbounded.memories.core import (
     detach_state,
     index_state,
     move_state,
+    portable,
 )
 from unbounded.memories.dnc import (
     DNC,
@@ -132,6 +133,7 @@ __all__ = [
     "detach_state",
     "index_state",
     "move_state",
+    "portable",
     "trim_cells",
 ]
 

@@ -62,8 +62,7 @@ def memory_data(memory: Memory[Any, Any]) -> dict[str, Any]:
     if kind is None:
         raise ConfigError(
             f"memory: the explorer cannot show a {type(memory).__name__}; it shows "
-            f"{', '.join(KINDS)}. To show another memory of the library, add it to KINDS of "
-            "memories/as_data.py"
+            f"{', '.join(KINDS)}. `unbounded actions` shows the gates of any memory"
         )
     options = {name: getattr(memory, name) for name in KINDS[kind][1]}
     # Omitted at their defaults, so that pages of older versions can still read memories without

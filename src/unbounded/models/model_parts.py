@@ -190,7 +190,8 @@ def make_memory(part: str | Part, hidden_size: int) -> Memory[Any, Any]:
 
     Raises:
         ChoiceError, ConfigError: an unknown name, or an unknown or missing option.
-        ShapeError: an option is out of range.
+        ShapeError: an option is out of range, or a custom memory's declaration has errors.
+        DTypeError: such a declaration is of another kind.
     """
     name, options = split_part(part)
     factory: Any = find_part("memory", name, MEMORIES, Memory)
@@ -203,6 +204,7 @@ def make_memory(part: str | Part, hidden_size: int) -> Memory[Any, Any]:
     }
     _refuse(option_errors(f"memory {name!r}", factory, options, filled=tuple(defaults)))
     memory: Memory[Any, Any] = factory(**{**required, **options})
+    memory.check_declarations()
     return memory
 
 

@@ -423,5 +423,7 @@ def make_controller(
                 f"a {type(result).__name__}. By name: {', '.join(CONTROLLERS)}."
             )
         return result
-    check_choice("controller", controller, CONTROLLERS)
+    if controller not in CONTROLLERS:
+        text = f"Valid: {', '.join(sorted(CONTROLLERS))}, or a custom class, given as the class."
+        raise ChoiceError("controller", controller, CONTROLLERS, text)
     return CONTROLLERS[controller](input_size, hidden_size, bias=bias, device=device, dtype=dtype)

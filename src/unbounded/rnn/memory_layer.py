@@ -230,7 +230,11 @@ remember_methods(MemoryLayer)
 
 
 def check_memory(memory: object) -> None:
-    """Raise DTypeError or ChoiceError unless an argument `memory` is a Memory."""
+    """Raise unless an argument `memory` is a Memory with sound declarations.
+
+    Raises:
+        DTypeError, ChoiceError: it is none. DTypeError, ShapeError: a declaration has errors.
+    """
     if isinstance(memory, type):
         raise DTypeError(
             f"memory: expected a Memory, for example NeuralStack(width=64), got the class "
@@ -238,3 +242,4 @@ def check_memory(memory: object) -> None:
         )
     if not isinstance(memory, Memory):
         raise ChoiceError("memory", memory, ["a Memory, for example NeuralStack(width=64)"])
+    memory.check_declarations()

@@ -179,11 +179,18 @@ class Task(ABC):
     def asked(self, symbols: Sequence[str]) -> Tensor:
         """The inputs for a source that a person typed, up to the first `answer_token`, int64 [T].
 
+        `unbounded actions` uses it.
+
         Raises:
             ConfigError: the task has no answer phase, or the source is empty or has an unknown
                 symbol.
         """
-        raise ConfigError(f"task {self.name!r} has no answer phase with one fixed input symbol")
+        if self.answer_token is None:
+            raise ConfigError(f"task {self.name!r} has no answer phase with one fixed input symbol")
+        raise ConfigError(
+            f"task {self.name!r} cannot read a typed source. A custom task with an answer_token "
+            "defines `asked`, and `answer_steps` if it has no end_token"
+        )
 
     def further_loss(self, logits: Tensor, batch: Batch) -> Tensor:
         """An additional loss that training minimises, summed over the sequences, in nats.

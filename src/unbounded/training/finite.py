@@ -8,6 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from unbounded.memories import Memory
+from unbounded.rnn import MemoryAttention, MemoryLayer
+
 
 def describe(tensor: Tensor) -> str | None:
     """The counts of values that are not finite; None if all are finite."""
@@ -40,14 +43,14 @@ def gradients(model: nn.Module) -> Iterator[tuple[str, Tensor | None]]:
 
 
 def first_bad_output(model: nn.Module, inputs: Tensor) -> str | None:
-    """Run the model again and name the first module whose output is not finite.
+    """Run the model again and name the first module or memory whose output is not finite.
 
     Args:
         model: is called as model(inputs).
         inputs: tokens, int64 [B, T].
     Returns:
         `output of MODULE (...)`, modules in the order in which they finish (embedding, layer,
-        logits); None when all are finite.
+        logits), or `read vector of MEMORY in MODULE (...)`; None when all are finite.
     """
     errors: list[str] = []
 
@@ -61,6 +64,16 @@ def first_bad_output(model: nn.Module, inputs: Tensor) -> str | None:
 
         return look
 
+    def read_hook(name: str, memory: Memory[Any, Any]) -> Any:
+        what = f"read vector of {type(memory).__name__} in {name}"
+
+        def look(module: nn.Module, inputs: Any) -> None:
+            if not errors:
+                error = first_bad([(what, inputs[0][..., -memory.read_vector_size :])])
+                errors.extend([] if error is None else [error])
+
+        return look
+
     # Hooks run only inside the reference implementation. With an explicit kernel backend, the call
     # would fail.
     chosen = [(module, module.backend) for module in model.modules() if hasattr(module, "backend")]
@@ -70,6 +83,10 @@ def first_bad_output(model: nn.Module, inputs: Tensor) -> str | None:
         module.register_forward_hook(hook(name or "the model"))
         for name, module in model.named_modules()
     ]
+    for name, module in model.named_modules():
+        if isinstance(module, MemoryLayer | MemoryAttention):
+            reader = module.controller if isinstance(module, MemoryLayer) else module.output
+            handles.append(reader.register_forward_pre_hook(read_hook(name, module.memory)))
     try:
         with torch.no_grad():
             model(inputs)

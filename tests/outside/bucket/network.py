@@ -7,15 +7,17 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from unbounded.memories import Head, Memory, StateField
+from unbounded.memories import Head, Memory, StateField, portable
 from unbounded.rnn import Controller
 
 
+@portable
 class Drop(NamedTuple):
     value: Tensor
     keep: Tensor
 
 
+@portable
 class Content(NamedTuple):
     total: Tensor
 

@@ -49,6 +49,7 @@ class AboveBound(MetricSet):
     """
 
     fields = ("count", "lengths", "every", "memory")
+    needs = ("log_probabilities",)
     no_stops: ClassVar[tuple[str, ...]] = ("solved", "converged")
     validates_on = "train"  # longer strings are only for the test
     columns: ClassVar[Mapping[str, int]] = {f"{role}_above_bound": 3 for role in ROLES}

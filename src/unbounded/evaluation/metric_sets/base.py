@@ -205,6 +205,7 @@ class MetricSet(ABC):
     Attributes:
         no_stops: stop rules without a meaning; all others may be chosen.
         fields: fields of `EvaluationConfig` that are meaningful.
+        needs: methods that a task must have in addition to `Task`.
         validates_on: default range of the stop rule: "train" or "test".
         columns: columns of a table, with their numbers of digits.
         measures: the measures of a cell, with the field of a row that has each.
@@ -233,6 +234,7 @@ class MetricSet(ABC):
 
     no_stops: ClassVar[tuple[str, ...]] = ("converged",)
     fields: ClassVar[tuple[str, ...]] = ("count", "lengths")
+    needs: ClassVar[tuple[str, ...]] = ()
     validates_on: ClassVar[str] = "test"
     columns: ClassVar[Mapping[str, int]]
     measures: ClassVar[Mapping[str, str]] = {}

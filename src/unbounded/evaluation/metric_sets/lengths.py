@@ -39,6 +39,7 @@ class Lengths(MetricSet):
     """Scores each n by whether all its sequences are correct."""
 
     fields = ("count", "lengths", "every", "streams", "carry_state")
+    needs = ("judged", "with_sequences")
     # A loss that counts undetermined symbols does not converge (config.check).
     no_stops: ClassVar[tuple[str, ...]] = ()
     validates_on = "train"  # longer sequences are only for the test

@@ -54,15 +54,16 @@ Perplexities are per token, validation / test, with the state carried over the w
 
     def validate(self, evaluator: Evaluator) -> float:
         """See `MetricSet.validate`."""
-        return self._nats(evaluator, "validation", evaluator.strips)
+        return self._nats(evaluator, self.validation_batch(evaluator))
 
     def rows(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> list[dict[str, Any]]:
         """Return one row, for the split."""
         if evaluation_plan.lengths is not None:
             raise ConfigError("lengths: have no meaning on a text")
-        tokens = evaluator.task.tokens(evaluation_plan.split)
+        batch = evaluator.task.batch(0, evaluation_plan.split, 0, evaluation_plan.streams)
+        tokens = int(batch.mask.sum())
         evaluation_plan.looking(f"{tokens} tokens of the {evaluation_plan.split} split", 0.0)
-        nats = self._nats(evaluator, evaluation_plan.split, evaluation_plan.streams)
+        nats = self._nats(evaluator, batch)
         row = {
             "split": evaluation_plan.split,
             "role": "test",
@@ -73,7 +74,8 @@ Perplexities are per token, validation / test, with the state carried over the w
 
     def facts(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> dict[str, Any]:
         """See `MetricSet.facts`."""
-        nats = self._nats(evaluator, "validation", evaluation_plan.streams)
+        batch = evaluator.task.batch(0, "validation", 0, evaluation_plan.streams)
+        nats = self._nats(evaluator, batch)
         return {"validation": {"nats_per_token": nats, "perplexity": perplexity(nats)}}
 
     def selection_metric_of(self, report: Mapping[str, Any]) -> float | None:
@@ -97,10 +99,10 @@ Perplexities are per token, validation / test, with the state carried over the w
         """Return nothing, because a split has only one text."""
         return ""
 
-    def _nats(self, evaluator: Evaluator, split: str, strips: int) -> float:
+    def _nats(self, evaluator: Evaluator, batch: Batch) -> float:
         return stream_loss(
             evaluator.model,
-            evaluator.task.batch(0, split, 0, strips),
+            batch,
             chunk_steps=_CHUNK_STEPS,
             device=evaluator.place.device,
             check=evaluator.place.check,

@@ -285,6 +285,12 @@ def _task_errors(config: RunConfig, task: Task, tried: _TriedRanges) -> list[str
         metric_set = metric_set_of(task.metric_set)
     except (ChoiceError, ConfigError) as error:
         return [f"task: {error}"]
+    if missing := [method for method in metric_set.needs if not hasattr(task, method)]:
+        return [
+            f"task {name!r}: metric set {task.metric_set!r} needs a task with "
+            f"{' and '.join(missing)}; define {'them' if missing[1:] else 'it'}, or name another "
+            "metric set"
+        ]
     on_task = f"on task {name!r}"
     no_stops = {*metric_set.no_stops, *(() if _comes_to_one(task) else ("converged",))}
     if training.stop["name"] in no_stops:

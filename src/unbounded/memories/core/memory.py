@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor
 
-from unbounded.checks import check_kind, check_like, check_place, check_shape, check_tensor
-from unbounded.errors import ChoiceError, ShapeError
+from unbounded.checks import (
+    check_kind,
+    check_like,
+    check_place,
+    check_positive,
+    check_shape,
+    check_tensor,
+)
+from unbounded.errors import ChoiceError, DTypeError, ShapeError
 from unbounded.memories.core.backend import (
     check_backend,
     choose_backend,
@@ -49,6 +56,9 @@ class Memory(ABC, Generic[StateT, InstructionT]):
     def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
         remember_methods(cls)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__module__}.{type(self).__qualname__}"
 
     Instruction: type[InstructionT]
     State: type[StateT]
@@ -122,23 +132,17 @@ class Memory(ABC, Generic[StateT, InstructionT]):
             learned: a parameter for each of `learned_fields`, by name. A missing one is drawn by
                 its rule.
         Raises:
-            ShapeError: `batch_size`, a parameter, or the names of `state_fields` disagree.
+            ShapeError: `batch_size`, a parameter, or a declaration disagrees.
             ChoiceError: no learned field has this name. ConfigError: a declaration has errors.
-            DTypeError: the dtype is not a floating one.
+            DTypeError: the dtype is not a floating one, or a declaration is of another kind.
         """
         check_place(device, dtype)
         if learned is not None:
             check_kind("learned", learned, Mapping)
-        fields = self.state_fields
-        names = tuple(field.name for field in fields)
-        if names != getattr(self.State, "_fields", None) or READ_VECTOR in names:
-            raise ShapeError(
-                f"{type(self).__name__}.state_fields: expected the fields of "
-                f"{self.State.__name__} in their order, none of them called {READ_VECTOR!r}, got "
-                f"{', '.join(names)}."
-            )
+        self.check_declarations()
         tensors = (
-            self._initial_tensor(field, batch_size, dtype, device, learned) for field in fields
+            self._initial_tensor(field, batch_size, dtype, device, learned)
+            for field in self.state_fields
         )
         return self.State(*tensors)
 
@@ -294,8 +298,74 @@ class Memory(ABC, Generic[StateT, InstructionT]):
         """
         return state
 
+    @property
+    def _is_custom(self) -> bool:
+        """Whether the memory is not one of the library's, which are tested."""
+        return type(self).__module__.partition(".")[0] != __name__.partition(".")[0]
+
+    def check_declarations(self) -> None:
+        """Check what a custom memory declares: its types, heads, state fields and read vector.
+
+        Raises:
+            DTypeError: a part is missing or of another kind. ShapeError: a size is not one, or the
+                heads or state fields are not the fields of their NamedTuple in their order.
+        """
+        if not self._is_custom or torch.compiler.is_compiling():
+            return
+        self._check_declaration("heads", Head, "Instruction")
+        self._check_declaration("state_fields", StateField, "State")
+        check_positive(
+            f"{type(self).__name__}.read_vector_size", self._declared("read_vector_size")
+        )
+
+    def _check_declaration(self, name: str, kind: type[Head | StateField], of: str) -> None:
+        """Check that a declaration has one part for each field of a NamedTuple.
+
+        Args:
+            name: of the declaration. kind: of its parts. of: attribute with the NamedTuple.
+        """
+        memory = type(self).__name__
+        owner: Any = getattr(self, of, None)
+        fields = getattr(owner, "_fields", None)
+        if fields is None:
+            raise DTypeError(
+                f"{memory}.{of}: expected a NamedTuple of tensors, got {owner!r}. Name it in "
+                f"the class: {of} = ..."
+            )
+        parts = self._declared(name)
+        what, expected = f"{memory}.{name}", f"a tuple of {kind.__name__}"
+        if isinstance(parts, kind):
+            raise DTypeError(f"{what}: expected {expected}, got one alone. Put (...,) around it.")
+        if not isinstance(parts, tuple | list) or not all(isinstance(p, kind) for p in parts):
+            raise DTypeError(f"{what}: expected {expected}, got {parts!r:.80}.")
+        for part in parts:
+            if not isinstance(part.shape, tuple):
+                raise ShapeError(
+                    f"{what}: {part.name}: expected a shape such as (8,), or () for a scalar, got "
+                    f"{part.shape!r}."
+                )
+        names = tuple(part.name for part in parts)
+        if names != fields or READ_VECTOR in names:
+            reserved = f", none of them called {READ_VECTOR!r}" if kind is StateField else ""
+            raise ShapeError(
+                f"{what}: expected the fields of {owner.__name__} in their order "
+                f"({', '.join(fields)}){reserved}, got {', '.join(names)}."
+            )
+
+    def _declared(self, name: str) -> Any:
+        """The value of a property that a custom memory defines."""
+        what = f"{type(self).__name__}.{name}"
+        try:
+            value = getattr(self, name)
+        except (AttributeError, TypeError) as error:
+            raise DTypeError(f"{what}: {error}") from error
+        if callable(value):
+            raise DTypeError(f"{what}: expected a property, got a method. Put @property above it.")
+        return value
+
     def check_instructions(self, instructions: InstructionT) -> tuple[int, int]:
         """Check the fields [B, T, ...] of a sequence of instructions; return B and T."""
+        self.check_declarations()
         check_instruction_type(self.Instruction, instructions)
         first_head, first = self.heads[0], instructions[0]
         check_shape(first_head.name, first, ("B", "T", *first_head.shape))
@@ -327,10 +397,17 @@ class Memory(ABC, Generic[StateT, InstructionT]):
         check_instruction_type(self.Instruction, instruction)
         check_parts(self.heads, instruction, (batch_size,))
 
-    def check_state(self, state: StateT, batch_size: int, like: Tensor) -> None:
-        """Check the type and batch size of a state, and its dtype and device against `like`."""
+    def check_state(
+        self, state: StateT, batch_size: int, like: Tensor, name: str = "state"
+    ) -> None:
+        """Check the type and batch size of a state, and its dtype and device against `like`.
+
+        Args:
+            name: of the state, for the message.
+        """
         self.check_state_type(state)
-        check_fields(self.state_fields, state, batch_size, self.heads[0].name, like, self)
+        like_name = self.heads[0].name
+        check_fields(self.state_fields, state, batch_size, like_name, like, self, name)
 
     def check_step_result(self, result: tuple[Tensor, StateT], like: Tensor) -> None:
         """Check the first step's result of a custom memory. The library's own memories are tested.
@@ -341,19 +418,24 @@ class Memory(ABC, Generic[StateT, InstructionT]):
         Raises:
             ShapeError, DTypeError, DeviceError: it differs from the memory's declaration.
         """
-        if type(self).__module__.partition(".")[0] == __name__.partition(".")[0]:
+        if not self._is_custom:
             return
-        step = f"{type(self).__name__}.step"
-        if not isinstance(result, tuple) or len(result) != 2 or hasattr(result, "_fields"):
+        step, expected = f"{type(self).__name__}.step", self.State.__name__
+        if type(result) is not tuple or len(result) != 2:
+            count = f" of {len(result)}" if type(result) is tuple else ""
             raise ShapeError(
-                f"{step}: expected a pair of the read vector and the next {self.State.__name__}, "
-                f"got {type(result).__name__}."
+                f"{step}: expected a pair of the read vector and the next {expected}, got "
+                f"{type(result).__name__}{count}."
             )
         read_vector, state = result
         name = f"{step}: the read vector"
         check_shape(name, read_vector, (like.shape[0], self.read_vector_size))
         check_like(name, read_vector, "the instruction", like)
-        self.check_state(state, like.shape[0], like)
+        if not isinstance(state, self.State):
+            raise ShapeError(
+                f"{step}: expected the next state as {expected}(...), got {type(state).__name__}."
+            )
+        self.check_state(state, like.shape[0], like, f"{step}: state")
 
     def check_state_type(self, state: object) -> None:
         """Raise ShapeError unless a state is of this memory's type."""

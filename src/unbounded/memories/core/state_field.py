@@ -241,26 +241,27 @@ def check_fields(
     like_name: str,
     like: Tensor,
     memory: object,
+    name: str = "state",
 ) -> None:
     """Check a state's tensors against the declarations of its fields.
 
     Args:
         fields, state: the declarations, and a tensor [B, ...] for each.
         like: a tensor with the expected dtype and device; `like_name` is its name in the message.
-        memory: the memory of the state, for the message.
+        memory, name: the memory of the state, and the state's name, for the message.
     Raises:
         ShapeError: a shape disagrees, a field has more than `most_rows` rows, or fields of equal
             growth disagree in N. DTypeError, DeviceError: a field is not like `like`.
     """
     alike: dict[tuple[object, ...], dict[str, int]] = {}
     for field, tensor in zip(fields, state, strict=True):
-        name = f"state.{field.name}"
-        check_shape(name, tensor, (batch_size, *field.shape))
-        check_like(name, tensor, like_name, like)
+        what = f"{name}.{field.name}"
+        check_shape(what, tensor, (batch_size, *field.shape))
+        check_like(what, tensor, like_name, like)
         rows = field.rows_of(tensor)
         if field.most_rows is not None and rows > field.most_rows:
             raise ShapeError(
-                f"{name}: expected at most {field.most_rows} rows N, the capacity of {memory!r}, "
+                f"{what}: expected at most {field.most_rows} rows N, the capacity of {memory!r}, "
                 f"got {rows}."
             )
         if field.grows:
@@ -269,5 +270,5 @@ def check_fields(
         # This is not a set, because hashes would fix N in a graph that is being captured.
         first, *others = sizes.values()
         if any(rows != first for rows in others):
-            text = ", ".join(f"{name} has {rows}" for name, rows in sizes.items())
-            raise ShapeError(f"state: its fields must agree in rows N, but {text}.")
+            text = ", ".join(f"{field} has {rows}" for field, rows in sizes.items())
+            raise ShapeError(f"{name}: its fields must agree in rows N, but {text}.")

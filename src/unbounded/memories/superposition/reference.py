@@ -465,9 +465,11 @@ class SuperpositionList(SuperpositionMemory[ListCells]):
         shape, empty = self.cells_shape, self.empty
         return StateField("cells", shape, (1, 1), 1, most, empty, Constant(empty))
 
-    def check_state(self, state: ListCells, batch_size: int, like: Tensor) -> None:
+    def check_state(
+        self, state: ListCells, batch_size: int, like: Tensor, name: str = "state"
+    ) -> None:
         """Check as `Memory.check_state`, and that the number of cells is odd."""
-        super().check_state(state, batch_size, like)
+        super().check_state(state, batch_size, like, name)
         if state.cells.shape[2] % 2 == 0:
             raise ShapeError(
                 "state.cells: expected an odd number of cells N with HEAD in the middle, got "
