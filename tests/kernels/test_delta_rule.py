@@ -9,6 +9,7 @@ import pytest
 import torch
 from tests.sweep import sweep
 from tests.tolerances import assert_close
+from torch.utils.checkpoint import checkpoint
 
 import unbounded as ub
 from unbounded.errors import BackendError, DTypeError, ShapeError
@@ -275,6 +276,38 @@ def test_hooks_of_the_convolution_run():
     required.blocks[0].mixers[0].convolution.register_forward_hook(lambda *_: None)
     with pytest.raises(BackendError, match="the convolution has hooks"):
         required(x)
+
+
+class Doubled(torch.nn.Module):
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x):
+        return 2 * self.inner(x)
+
+
+@pytest.mark.parametrize("backend", ["auto", "reference"])
+def test_another_module_in_place_of_the_convolution_is_called(backend):
+    layer, x = layer_of("deltanet", backend=backend), torch.randn(1, 4, 3, dtype=DOUBLE)
+    plain, _ = layer(x)
+    for block in layer.blocks:
+        block.mixers[0].convolution = Doubled(block.mixers[0].convolution)
+    assert not torch.allclose(layer(x)[0], plain)
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_activation_checkpointing(reentrant):
+    layer, x = layer_of("deltaproduct"), torch.randn(2, 5, 3, dtype=DOUBLE, requires_grad=True)
+    (plain,) = torch.autograd.grad(layer(x)[0].square().sum(), x)
+    output = checkpoint(lambda x: layer(x)[0], x, use_reentrant=reentrant)
+    output.square().sum().backward()
+    assert_close(x.grad, plain, "gradient")
+
+
+def test_a_carried_state_keeps_only_the_last_inputs():
+    recent = layer_of("deltanet")(torch.zeros(2, 50, 3, dtype=DOUBLE))[1][0][0].recent
+    assert recent.untyped_storage().nbytes() == recent.numel() * recent.element_size()
 
 
 def test_under_autocast_the_reference_runs():

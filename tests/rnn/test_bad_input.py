@@ -219,6 +219,14 @@ class Two(NamedTuple):
         ("heads", lambda self: (HEAD,), "Wrong.heads: expected a property, got a method"),
         ("heads", property(lambda self: Head("value", 3)), "Wrong.heads: .*'activation'"),
         ("heads", (HEAD._replace(shape=3),), r"heads: value: expected a shape such as \(8,\)"),
+        (
+            "heads",
+            (HEAD._replace(shape=(1.5,)),),
+            "value: expected an integer >= 1, got 1.5",
+        ),
+        ("heads", (), "heads: expected one Head or more, got none"),
+        ("state_fields", (FIELD._replace(shape=(-3,)),), "integer >= 0, got -3"),
+        ("Instruction", Put(None), "Wrong.Instruction: expected a NamedTuple of tensors"),
         ("heads", (HEAD._replace(name="valeu"),), r"fields of Put in .* \(value\), got valeu"),
         ("state_fields", FIELD, "Wrong.state_fields: expected a tuple of StateField, got one"),
         ("state_fields", lambda self: (FIELD,), "state_fields: expected a property, got"),
@@ -241,6 +249,28 @@ def test_refusals_name_a_custom_memory_by_its_path():
         shape_of(Ring())
     with pytest.raises(ConfigError, match=r"cannot show a Ring.* `unbounded actions` shows"):
         memory_data(Ring())
+
+
+class Alone(Controller):
+    """Returns its output instead of a state."""
+
+    def __init__(self, input_size, hidden_size, device=None, dtype=None):
+        super().__init__()
+        self.hidden_size = hidden_size
+        self.linear = torch.nn.Linear(input_size, hidden_size)
+
+    def forward(self, inputs, state):
+        return self.linear(inputs)
+
+
+def test_a_controller_returns_a_state():
+    message = r"expected the next state, a tuple .* \(1\) with the output first, got Tensor"
+    for layer in (
+        ub.ControllerRNN(3, 5, Alone, backend="reference"),
+        ub.MemoryRNN(3, 5, ub.NeuralStack(4), controller=Alone, backend="reference"),
+    ):
+        with pytest.raises(ShapeError, match=message):
+            layer(torch.zeros(4, 2, 3), lengths=[4, 2])
 
 
 def test_heads_have_the_order_of_their_instruction():

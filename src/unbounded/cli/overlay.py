@@ -420,7 +420,8 @@ def _repeated(options: Sequence[tuple[str, str]]) -> list[str]:
 
 def modules_of(given: Namespace) -> list[str]:
     """The modules of --import."""
-    return [] if given.imports is None else [name.strip() for name in given.imports.split(",")]
+    names = "" if given.imports is None else given.imports
+    return [name.strip() for name in names.split(",") if name.strip()]
 
 
 def import_given(given: Namespace) -> None:

@@ -332,16 +332,17 @@ def _say_next(
     part = report.get("hardened")
     # If hardening was not successful, there is only the trained model.
     imports = f" --import {','.join(dict.fromkeys(modules))}" if modules else ""
-    hardened = f"{' --hardened' if part and not part.get('harm', False) else ''}{imports}"
+    is_hardened = part and not part.get("harm", False)
+    flags = (" --hardened" if is_hardened else "") + imports
     named = shlex.quote(str(folder))
     shows = can_be_shown(config.model.memory, config.model.hidden_size)
-    lines = [f"unbounded explore {named}{hardened}    # watch it at work"] if shows else []
+    lines = [f"unbounded explore {named}{flags}    # watch it at work"] if shows else []
     if task.layout == "stream" and has_actions(config):
         shortest = task.train_lengths.minimum
         short = LengthRange(shortest, shortest + 2)
         ((source, target),) = task.examples(config.seed, "test", 0, 1, short)
         symbols = shlex.quote("".join((*source, *target)))
-        lines.append(f"unbounded actions {named} {symbols}{hardened}")
+        lines.append(f"unbounded actions {named} {symbols}{flags}")
     scores = [report["validation"]] if "validation" in report else report.get("rows", [])
     if scores and all(score.get("correct") == 0 for score in scores):
         pass  # hardening and verification would be useless

@@ -188,8 +188,8 @@ class DeltaFunction(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-        count = len(DeltaInputs._fields)
-        inputs, results = ctx.saved_tensors[:count], ctx.saved_tensors[count:]
+        count, saved = len(DeltaInputs._fields), ctx.saved_tensors
+        inputs, results = saved[:count], saved[count:]
         needs = ctx.needs_input_grad[1:]
         if is_for_reference(grads):
             of_reference = through_reference(

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from unbounded.checks import check_bool, check_choice, check_number, check_place, check_positive
-from unbounded.errors import ChoiceError, ConfigError, DTypeError
+from unbounded.errors import ChoiceError, ConfigError, DTypeError, ShapeError
 from unbounded.kernels import ControllerWeights
 from unbounded.replaced import remember_methods
 
@@ -100,6 +100,16 @@ def initialize_cell(module: nn.Module, hidden_size: int) -> None:
             nn.init.xavier_uniform_(parameter)
         else:
             nn.init.uniform_(parameter, -bound, bound)
+
+
+def check_next_state(new: object, state: ControllerState) -> None:
+    """Raise ShapeError unless a controller returned a state like the one that it was given."""
+    if not isinstance(new, tuple) or len(new) != len(state):
+        got = f"a tuple of {len(new)}" if isinstance(new, tuple) else type(new).__name__
+        raise ShapeError(
+            "the controller's forward: expected the next state, a tuple of its `state_size` "
+            f"tensors ({len(state)}) with the output first, got {got}."
+        )
 
 
 class Controller(nn.Module, ABC):

@@ -243,17 +243,26 @@ class DeltaPart(SequencePart):
         self, projected: Tensor, recent: Tensor, strengths: Tensor, matrix: Tensor
     ) -> tuple[Tensor, Tensor]:
         """The reads and the last matrix; see `delta_rule_of_mixed`."""
-        convolution = self.convolution
-        weights = None if convolution is None else convolution.taps()
+        convolution: Any = self.convolution
+        reason, weights = self._why_called(), None
+        if convolution is not None and reason is None:
+            weights = convolution.taps()
         inputs = kernels.DeltaInputs(projected, recent, weights, strengths, matrix)
-        reason = kernels.why_not("delta_rule", None, *inputs)
-        if convolution is not None:
-            reason = why_called(convolution, "convolution") or reason
+        reason = reason or kernels.why_not("delta_rule", None, *inputs)
         if self._takes_kernel(reason, matrix.device.type):
             return kernels.delta_rule(inputs, reference=reference_delta_rule)
         if convolution is not None:
             projected = convolution(torch.cat([recent, projected], dim=1))
         return delta_rule_of_mixed(projected, strengths, matrix)
+
+    def _why_called(self) -> str | None:
+        """Why the convolution must be called as a module; None if its weights are enough."""
+        convolution: Any = self.convolution
+        if convolution is None:
+            return None
+        if not isinstance(convolution, _Convolution):
+            return "the convolution is another module, which only the reference calls"
+        return why_called(convolution, "convolution")
 
     def _takes_kernel(self, reason: str | None, device: str) -> bool:
         if self.backend in ("auto", "reference"):
@@ -267,7 +276,7 @@ class DeltaPart(SequencePart):
             return recent
         # A graph for any number of tokens must not depend on it.
         if lengths is None and not torch.compiler.is_compiling() and tokens >= earlier:
-            return projected[:, tokens - earlier :]
+            return projected[:, tokens - earlier :].clone()  # a view would keep all of them
         every = torch.cat([recent, projected], dim=1)
         if lengths is None:
             return every[:, tokens:]

@@ -22,6 +22,7 @@ from unbounded.rnn.controllers import (
     Controller,
     ControllerState,
     WeightedController,
+    check_next_state,
 )
 from unbounded.rnn.heads import Heads, apply_heads
 from unbounded.rnn.recurrence import LoopState, run_recurrence
@@ -317,6 +318,8 @@ def run_steps(
     hidden = []
     for t, x_t in enumerate(x.unbind(0)):
         new = step(x_t, state)
+        if t == 0:
+            check_next_state(new, state)
         output = new[0]
         if lengths is not None:
             active = (lengths > t).unsqueeze(-1)

@@ -16,7 +16,7 @@ from torch import Tensor
 from unbounded.errors import ShapeError
 from unbounded.memories import Memory
 from unbounded.memories.core import without_autocast
-from unbounded.rnn.controllers import ControllerState
+from unbounded.rnn.controllers import ControllerState, check_next_state
 
 
 class LoopState(NamedTuple):
@@ -104,6 +104,8 @@ def run_recurrence(
     for t, x in enumerate(inputs.unbind(0)):
         active = None if lengths is None else lengths > t
         new_controller_state = controller(torch.cat([x, read_vector], dim=-1), controller_state)
+        if t == 0:
+            check_next_state(new_controller_state, controller_state)
         hidden = new_controller_state[0]
         instruction = memory.Instruction(*heads(hidden))
         executed = instruction if active is None else memory.idle(active, instruction)

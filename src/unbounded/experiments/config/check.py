@@ -101,7 +101,7 @@ def _why_no_kernels(config: RunConfig) -> str | None:
     backend, device = config.hardware.backend, config.hardware.device
     controller = config.model.controller["name"]
     if controller in BASELINES_WITH_KERNEL and backend == "cuda":
-        return f"no kernel for CUDA is built for {controller}"
+        return f"the kernel of {controller} is for cpu"
     if controller in ONLY_BASELINES and controller not in BASELINES_WITH_KERNEL:
         return f"no kernel is built for {controller}"
     if config.training.precision != "no":

@@ -15,6 +15,7 @@ from unbounded.checks import (
     check_place,
     check_positive,
     check_shape,
+    check_size,
     check_tensor,
 )
 from unbounded.errors import ChoiceError, DTypeError, ShapeError
@@ -26,6 +27,7 @@ from unbounded.memories.core.backend import (
 )
 from unbounded.memories.core.head import Head, check_instruction_type, check_parts
 from unbounded.memories.core.state_field import (
+    ROWS,
     Constant,
     Device,
     DType,
@@ -327,7 +329,7 @@ class Memory(ABC, Generic[StateT, InstructionT]):
         memory = type(self).__name__
         owner: Any = getattr(self, of, None)
         fields = getattr(owner, "_fields", None)
-        if fields is None:
+        if fields is None or not isinstance(owner, type):
             raise DTypeError(
                 f"{memory}.{of}: expected a NamedTuple of tensors, got {owner!r}. Name it in "
                 f"the class: {of} = ..."
@@ -344,6 +346,11 @@ class Memory(ABC, Generic[StateT, InstructionT]):
                     f"{what}: {part.name}: expected a shape such as (8,), or () for a scalar, got "
                     f"{part.shape!r}."
                 )
+            for axis in part.shape:
+                if axis != ROWS or kind is Head:
+                    check_size(f"{what}: {part.name}", axis, 1 if kind is Head else 0)
+        if not parts and kind is Head:
+            raise ShapeError(f"{what}: expected one Head or more, got none.")
         names = tuple(part.name for part in parts)
         if names != fields or READ_VECTOR in names:
             reserved = f", none of them called {READ_VECTOR!r}" if kind is StateField else ""
