@@ -6,8 +6,9 @@
 //   w = v_j - H^T k_j;  H <- H + k_j (b_j w)^T;      o = H^T q after the last step
 //
 // The forward pass keeps every w, and H after each block of tokens. The backward pass goes back from
-// there: H before a step is H - k (b w)^T. It keeps H and its gradient transposed. A few heads of a
-// sequence are one unit of work, so no result depends on the number of threads.
+// there: H before a step is H - k (b w)^T. So a w that is much larger than the numbers of H before its
+// step costs the gradients of the steps before it digits. H and its gradient are kept transposed. A
+// few heads of a sequence are one unit of work, so no result depends on the number of threads.
 #pragma once
 
 #include <atomic>
@@ -33,10 +34,10 @@ struct Square {
 
   int64_t numbers() const { return stride * stride; }
 
-  // sums[j] += sign sum_i x[i] rows[i][j]
-  void add_up(T* sums, const T* rows, const T* x, T sign = 1) const {
+  // sums[j] += sum_i x[i] rows[i][j]
+  void add_up(T* sums, const T* rows, const T* x) const {
     for_columns([&](auto count, int64_t r) UNBOUNDED_INLINED {
-      add_to(sums, r, sign, count, [&](auto& sum, int64_t i) UNBOUNDED_INLINED {
+      add_to(sums, r, T(1), count, [&](auto& sum, int64_t i) UNBOUNDED_INLINED {
         for (int c = 0; c < count; ++c) sum[c] += fill(x[i]) * load(at(rows, i, r, c));
       });
     });

@@ -43,7 +43,7 @@ BASELINES: Final[dict[str, Baseline]] = {
 }
 #: Layers that are only baselines. Such layers do not accept a memory.
 ONLY_BASELINES: Final = tuple(name for name in BASELINES if name not in CONTROLLERS)
-#: Those of them with a kernel, which is for the CPU.
+#: The ones with a kernel, which is for the CPU.
 BASELINES_WITH_KERNEL: Final = ("deltanet", "deltaproduct")
 
 # Superposition stacks of Joulin & Mikolov 2015; other memories are as wide as the controller.
