@@ -420,8 +420,7 @@ def _repeated(options: Sequence[tuple[str, str]]) -> list[str]:
 
 def modules_of(given: Namespace) -> list[str]:
     """The modules of --import."""
-    names = "" if given.imports is None else given.imports
-    return [name.strip() for name in names.split(",") if name.strip()]
+    return [] if given.imports is None else [name.strip() for name in given.imports.split(",")]
 
 
 def import_given(given: Namespace) -> None:
