@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import pkgutil
 
 import pytest
 
@@ -108,3 +109,25 @@ def test_public_names_have_their_parameters() -> None:
 @pytest.mark.parametrize("module", NAMES)
 def test_names_of_modules(module: str) -> None:
     assert sorted(importlib.import_module(module).__all__) == NAMES[module].split()
+
+
+@pytest.mark.parametrize("folder", ["tasks", "evaluation.metric_sets"])
+def test_each_public_method_has_or_inherits_a_docstring(folder: str) -> None:
+    """Ruff asks for a docstring at each definition everywhere else (D102 in pyproject.toml)."""
+    package = importlib.import_module(f"unbounded.{folder}")
+    modules = [
+        importlib.import_module(f"unbounded.{folder}.{found.name}")
+        for found in pkgutil.iter_modules(package.__path__)
+    ]
+    classes = [
+        kind for module in modules for kind in vars(module).values() if inspect.isclass(kind)
+    ]
+    methods = [
+        getattr(kind, name)
+        for kind in classes
+        if kind.__module__.startswith("unbounded.") and not kind.__name__.startswith("_")
+        for name in vars(kind)
+        if not name.startswith("_") and inspect.isroutine(getattr(kind, name))
+    ]
+    assert len(methods) > 20
+    assert [method.__qualname__ for method in methods if not inspect.getdoc(method)] == []

@@ -18,7 +18,7 @@ from unbounded.experiments.trials.claims import newest_claims
 from unbounded.experiments.trials.work import WorkOptions
 from unbounded.experiments.trials.workers import PlanWatch
 from unbounded.studies import StudyFolder, study_runs
-from unbounded.studies.executors import EXECUTORS, Executor, run_plan
+from unbounded.studies.executors import Executor, run_plan
 
 
 def run(folder: StudyFolder, executor: Executor) -> list[str]:
@@ -165,12 +165,6 @@ def test_a_missing_ray_cluster_is_an_error(tmp_path: Path) -> None:
     _, folder = begun(tmp_path / "tiny")
     with pytest.raises(ConfigError, match="`ray start --head` starts one"):
         run(folder, Executor("ray", address="auto"))
-
-
-def test_the_command_line_names_the_executors() -> None:
-    from unbounded.cli.executors import NAMES
-
-    assert tuple(EXECUTORS) == NAMES
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ Source: Joulin & Mikolov 2015, arXiv:1503.01007, section 5.1, and the authors' p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ from unbounded.errors import ConfigError, ShapeError
 from unbounded.models.memory_room import with_room
 from unbounded.rnn.room import drops_are_meant
 from unbounded.tasks import Batch, JudgedStreams, LengthRange, StreamTask, chunks
-from unbounded.tasks.batch import check_batch
+from unbounded.tasks.batch import check_batch, together
 from unbounded.training import masked_cross_entropy
 
 
@@ -138,7 +138,7 @@ def score_streams(
         raise ConfigError("streams: expected at least one JudgedStreams, got none")
     for part in streams:
         check_kind("streams", part, JudgedStreams, "task.judged(seed, split, 0, 1) makes one.")
-    batch = _side_by_side([part.batch for part in streams])
+    batch = together([part.batch for part in streams])
     roomy, _ = with_room(model, max(part.longest for part in streams))
     with torch.no_grad():
         predicted, nats, _ = _predict(roomy, batch, None, chunk_steps, device, check)
@@ -239,21 +239,6 @@ def score_lengths(
 def _last_symbols(batch: Batch) -> Tensor:
     """The last symbol of each stream, which is the first input of the next stream: int64 [B]."""
     return batch.targets.gather(1, batch.lengths[:, None] - 1)[:, 0]
-
-
-def _side_by_side(batches: Sequence[Batch]) -> Batch:
-    """Join the rows of several batches, with shorter rows padded with 0."""
-    steps = max(batch.inputs.shape[1] for batch in batches)
-
-    def padded(fields: Iterable[Tensor]) -> Tensor:
-        return torch.cat([F.pad(field, (0, steps - field.shape[1])) for field in fields])
-
-    return Batch(
-        padded(batch.inputs for batch in batches),
-        padded(batch.targets for batch in batches),
-        padded(batch.mask for batch in batches),
-        torch.cat([batch.lengths for batch in batches]),
-    )
 
 
 def _distinct(streams: JudgedStreams) -> JudgedStreams:

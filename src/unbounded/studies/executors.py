@@ -15,15 +15,6 @@ from unbounded.experiments.trials.work import Shard, WorkOptions, work
 from unbounded.experiments.trials.workers import PlanWatch, run_workers, visible_gpus
 from unbounded.signals import Interrupted, stop_requests
 
-#: The executors, each with a line of description.
-EXECUTORS: Final = {
-    "pool": "processes of this machine, one a GPU where there are several",
-    "shard": "this process",
-    "slurm": "an array of SLURM, by submitit",
-    "local": "processes of this machine, by submitit",
-    "debug": "this process, by submitit",
-    "ray": "tasks of a Ray cluster",
-}
 #: Seconds between two checks of workers elsewhere.
 _POLL_S: Final = 1.0
 
@@ -33,7 +24,7 @@ class Executor:
     """An executor with its options.
 
     Fields:
-        name: one of EXECUTORS; "watch" only follows whoever works.
+        name: one of NAMES in cli/executors.py; "watch" only follows whoever works.
         jobs: number of workers.
         options: of the workers; `time_limit_s` is that of this process, or of each job.
         parameters: of submitit, such as partition and mem_gb.

@@ -21,8 +21,6 @@ from unbounded.experiments.trials.plan_file import read_plan
 from unbounded.experiments.trials.work import Shard, WorkOptions, work
 from unbounded.studies.frame import need
 
-#: Clusters of submitit by the names of the executors here.
-CLUSTERS: Final = {"slurm": "slurm", "local": "local", "debug": "debug"}
 #: Parameters of submitit that all clusters have.
 _GENERIC: Final = (
     "name", "nodes", "gpus_per_node", "cpus_per_task", "timeout_min", "mem_gb", "tasks_per_node",
@@ -122,7 +120,7 @@ class SubmittedJobs:
         }
         try:
             executor = submitit.AutoExecutor(
-                folder=folder, cluster=CLUSTERS[cluster], slurm_max_num_timeout=_MOST_TIMEOUTS
+                folder=folder, cluster=cluster, slurm_max_num_timeout=_MOST_TIMEOUTS
             )
             executor.update_parameters(**named)
         except (RuntimeError, ValueError, NameError, TypeError, AssertionError) as error:

@@ -93,7 +93,6 @@ class Counting(SequenceSource):
         self.shortest = FORMS[form].free
 
     def draw(self, stream: Stream, start: int, size: int, lengths: LengthRange) -> Sequences:
-        """See `SequenceSource.draw`."""
         form = FORMS[self.form]
         indices = start + np.arange(size)
         first, second = stream.words(indices, np.zeros(1, dtype=np.int64))
@@ -117,7 +116,6 @@ class Counting(SequenceSource):
         return max(0, n - 1 if form.free == 2 else int(n > 0)) * self._choices
 
     def every(self, n: int) -> Sequences:
-        """See `SequenceSource.every`."""
         if FORMS[self.form].free == 2:
             second = np.arange(1, n)
             first = n - second
@@ -180,7 +178,6 @@ class Memorization(SequenceSource):
         return int(self.symbols**n) if n >= self.shortest else 0
 
     def every(self, n: int) -> Sequences:
-        """See `SequenceSource.every`."""
         number = np.arange(self.count_of(n))[:, None]
         drawn = 1 + number // self.symbols ** np.arange(n) % self.symbols
         return _mirrored(drawn, np.full(len(drawn), n))
@@ -214,7 +211,6 @@ class BinaryAddition(SequenceSource):
     starts_alike = False
 
     def draw(self, stream: Stream, start: int, size: int, lengths: LengthRange) -> Sequences:
-        """See `SequenceSource.draw`."""
         indices = start + np.arange(size)
         length_words, words = stream.sequence_words(indices, lengths.maximum)
         total = lengths.minimum + bounded(length_words, len(lengths))
@@ -231,7 +227,6 @@ class BinaryAddition(SequenceSource):
         return 0 if n < 1 else 2**n + (n - 1) * 2**n // 4
 
     def every(self, n: int) -> Sequences:
-        """See `SequenceSource.every`."""
         digits, shares = [], []
         for share in range(n + 1):
             free = max(share - 1, 0), max(n - share - 1, 0)

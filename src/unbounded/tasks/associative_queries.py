@@ -124,7 +124,6 @@ class AssociativeQueries(Task):
         ]
 
     def most_held(self, lengths: LengthRange) -> int:
-        """See `Task.most_held`."""
         return 2 * lengths.maximum
 
     def _draw(self, stream: Stream, indices: Integers, pairs: int) -> tuple[Integers, ...]:

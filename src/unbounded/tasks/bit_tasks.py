@@ -80,7 +80,6 @@ class BitTask(Task):
     def batch(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
     ) -> Batch:
-        """See `Task.batch`."""
         inputs, targets, prompt_steps, answer = self._drawn(seed, split, start, size, lengths)
         step, steps = np.arange(inputs.shape[1]), prompt_steps + answer
         mask = (step >= prompt_steps[:, None]) & (step < steps[:, None])

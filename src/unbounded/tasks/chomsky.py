@@ -69,7 +69,6 @@ class Rule(QuestionSource):
         self._rule = rule
 
     def answers(self, sources: Integers) -> tuple[Integers, Integers]:
-        """See `QuestionSource.answers`."""
         return self._rule(sources)
 
 
@@ -89,7 +88,6 @@ class SimpleArithmetic(QuestionSource):
         self._longer = variant == "paper"
 
     def words_of(self, length: int) -> int:
-        """See `QuestionSource.words_of`."""
         return length + 1
 
     def sources(self, words: Words, length: int) -> Integers:
@@ -99,7 +97,6 @@ class SimpleArithmetic(QuestionSource):
         return np.where(np.arange(size) % 2, operators[:, :size], digits[:, :size])
 
     def answers(self, sources: Integers) -> tuple[Integers, Integers]:
-        """See `QuestionSource.answers`."""
         total = np.zeros(len(sources), dtype=np.int64)
         product = sources[:, 0]
         for place in range(1, sources.shape[1], 2):
@@ -111,7 +108,6 @@ class SimpleArithmetic(QuestionSource):
         return column((total + product) % MODULUS)
 
     def source_error(self, source: Sequence[int]) -> str:
-        """See `QuestionSource.source_error`."""
         kinds = [symbol >= MODULUS for symbol in source]
         if len(source) % 2 and kinds == [bool(place % 2) for place in range(len(source))]:
             return ""
@@ -122,7 +118,6 @@ class SimpleArithmetic(QuestionSource):
         return int(MODULUS ** (length // 2 + 1) * 3 ** (length // 2)) if length % 2 else 0
 
     def listed(self, length: int) -> Integers:
-        """See `QuestionSource.listed`."""
         half = length // 2
         digits, operators = all_strings(MODULUS, half + 1), MODULUS + all_strings(3, half)
         sources = np.zeros((len(digits), len(operators), length), dtype=np.int64)
@@ -230,17 +225,14 @@ class BracketArithmetic(QuestionSource):
     chance = 0.2
 
     def sources(self, words: Words, length: int) -> Integers:
-        """See `QuestionSource.sources`."""
         operators = (_PLUS, _MINUS, _TIMES)
         rows = [expression(row, length, operators) for row in words.tolist()]
         return np.array(rows, dtype=np.int64)
 
     def answers(self, sources: Integers) -> tuple[Integers, Integers]:
-        """See `QuestionSource.answers`."""
         return column(np.array([value_of(row) for row in sources.tolist()], dtype=np.int64))
 
     def source_error(self, source: Sequence[int]) -> str:
-        """See `QuestionSource.source_error`."""
         return _value_error(source)
 
 
@@ -257,7 +249,6 @@ class Equation(QuestionSource):
     shortest = 3
 
     def sources(self, words: Words, length: int) -> Integers:
-        """See `QuestionSource.sources`."""
         rows = []
         for row in words.tolist():
             tokens = expression(row, length - 2, (_PLUS, _MINUS))
@@ -271,11 +262,9 @@ class Equation(QuestionSource):
         return np.array(rows, dtype=np.int64)
 
     def answers(self, sources: Integers) -> tuple[Integers, Integers]:
-        """See `QuestionSource.answers`."""
         return column(np.array([_solution(row) for row in sources.tolist()], dtype=np.int64))
 
     def source_error(self, source: Sequence[int]) -> str:
-        """See `QuestionSource.source_error`."""
         is_equation = list(source).count(_X) == 1 and list(source[-2:-1]) == [_EQUALS]
         if not is_equation or source[-1] >= MODULUS:
             return "expected an expression with one x, = and a digit, such as (1+x)=3"
@@ -321,17 +310,14 @@ class StackManipulation(QuestionSource):
     target_vocabulary = (*BITS, "end")
 
     def words_of(self, length: int) -> int:
-        """See `QuestionSource.words_of`."""
         return length + 1
 
     def sources(self, words: Words, length: int) -> Integers:
-        """See `QuestionSource.sources`."""
         height = 1 + bounded(words[:, length:], max(1, length - 1))
         in_stack = np.arange(length) < height
         return np.where(in_stack, bounded(words[:, :length], 2), 2 + bounded(words[:, :length], 3))
 
     def answers(self, sources: Integers) -> tuple[Integers, Integers]:
-        """See `QuestionSource.answers`."""
         rows = np.arange(len(sources))
         stack = np.zeros((len(sources), sources.shape[1] + 1), dtype=np.int64)
         height = np.zeros(len(sources), dtype=np.int64)
@@ -345,7 +331,6 @@ class StackManipulation(QuestionSource):
         return np.where(place < height[:, None], answers, 2), height + 1
 
     def source_error(self, source: Sequence[int]) -> str:
-        """See `QuestionSource.source_error`."""
         actions = [symbol >= 2 for symbol in source]
         if source and not actions[0] and actions == sorted(actions):
             return ""
@@ -356,7 +341,6 @@ class StackManipulation(QuestionSource):
         return sum(2**height * 3 ** (length - height) for height in _heights(length))
 
     def listed(self, length: int) -> Integers:
-        """See `QuestionSource.listed`."""
         parts = []
         for height in _heights(length):
             stacks, actions = all_strings(2, height), 2 + all_strings(3, length - height)
@@ -382,7 +366,6 @@ class MissingDuplicate(QuestionSource):
     shortest = 2
 
     def sources(self, words: Words, length: int) -> Integers:
-        """See `QuestionSource.sources`."""
         half = length // 2
         copies = np.tile(bounded(words[:, :half], 2), (1, 2))
         place = bounded(words[:, half : half + 1], 2 * half)
@@ -390,14 +373,12 @@ class MissingDuplicate(QuestionSource):
         return np.pad(hidden, ((0, 0), (0, length % 2)), constant_values=3)
 
     def answers(self, sources: Integers) -> tuple[Integers, Integers]:
-        """See `QuestionSource.answers`."""
         half = sources.shape[1] // 2
         place = (sources == 2).argmax(axis=1)
         other = np.where(place < half, place + half, place - half)
         return column(sources[np.arange(len(sources)), other])
 
     def source_error(self, source: Sequence[int]) -> str:
-        """See `QuestionSource.source_error`."""
         half = len(source) // 2
         known = list(source[: 2 * half])
         differing = [
@@ -417,7 +398,6 @@ class MissingDuplicate(QuestionSource):
         return int(2**half * 2 * half)
 
     def listed(self, length: int) -> Integers:
-        """See `QuestionSource.listed`."""
         half = length // 2
         copies = np.repeat(np.tile(all_strings(2, half), (1, 2)), 2 * half, axis=0)
         place = np.arange(len(copies)) % (2 * half)
@@ -444,11 +424,9 @@ class BinaryOperation(QuestionSource):
         self._operator = operator
 
     def words_of(self, length: int) -> int:
-        """See `QuestionSource.words_of`."""
         return length // 64 + 6
 
     def sources(self, words: Words, length: int) -> Integers:
-        """See `QuestionSource.sources`."""
         rows = []
         for row in words.tolist():
             first = 1 + ((row[0] * (length - 2)) >> 64)
@@ -460,7 +438,6 @@ class BinaryOperation(QuestionSource):
         return np.array(rows, dtype=np.int64)
 
     def answers(self, sources: Integers) -> tuple[Integers, Integers]:
-        """See `QuestionSource.answers`."""
         results = []
         for row in sources.tolist():
             place = row.index(2)
@@ -470,7 +447,6 @@ class BinaryOperation(QuestionSource):
         return _padded(results)
 
     def source_error(self, source: Sequence[int]) -> str:
-        """See `QuestionSource.source_error`."""
         if list(source).count(2) == 1 and source[0] != 2 and source[-1] != 2:
             return ""
         return f"expected two numbers with {self._operator} between them"
@@ -481,7 +457,6 @@ class BinaryOperation(QuestionSource):
         return sum((2**first - 1) * (2 ** (length - 1 - first) - 1) for first in firsts)
 
     def listed(self, length: int) -> Integers:
-        """See `QuestionSource.listed`."""
         rows = [
             [*bits_of(left, first), 2, *bits_of(right, length - 1 - first)]
             for first in range(1, length - 1)
@@ -505,16 +480,13 @@ class SquareRoot(QuestionSource):
         self._step = 1 if variant == "paper" else -1
 
     def words_of(self, length: int) -> int:
-        """See `QuestionSource.words_of`."""
         return length // 64 + 2
 
     def sources(self, words: Words, length: int) -> Integers:
-        """See `QuestionSource.sources`."""
         numbers = (1 + big_below(row, 2**length - 1) for row in words.tolist())
         return np.array([bits_of(number, length)[:: self._step] for number in numbers])
 
     def answers(self, sources: Integers) -> tuple[Integers, Integers]:
-        """See `QuestionSource.answers`."""
         size = (sources.shape[1] + 1) // 2
         roots = (isqrt(number_of(row[:: self._step])) for row in sources.tolist())
         return _whole(np.array([bits_of(root, size)[:: self._step] for root in roots]))
@@ -524,7 +496,6 @@ class SquareRoot(QuestionSource):
         return int(2**length - 1)
 
     def listed(self, length: int) -> Integers:
-        """See `QuestionSource.listed`."""
         return all_strings(2, length)[1:]
 
 

@@ -426,7 +426,6 @@ class Renumbered(PairSource):
         )
 
     def draw(self, stream: Stream, start: int, size: int, lengths: LengthRange) -> Pairs:
-        """See `PairSource.draw`."""
         drawn = self._pairs.draw(stream, start, size, lengths)
         source: Integers = self._source[drawn.source]
         target: Integers = self._target[drawn.target]
@@ -509,7 +508,6 @@ class GrammarPairs(PairSource):
         return Pairs(*fields)
 
     def range_errors(self, lengths: LengthRange) -> list[str]:
-        """See `PairSource.range_errors`."""
         if lengths.maximum <= LONGEST:
             return []
         return [f"length range: expected sentences of at most {LONGEST} words, got {lengths}"]
@@ -528,14 +526,12 @@ class GrammarPairs(PairSource):
         return None if sentences is None else len(sentences)
 
     def every(self, length: int, symbols: int) -> Pairs:
-        """See `PairSource.every`."""
         sentences = sentences_of(self.grammar, symbols).of(length)
         if not sentences:
             return super().every(length, symbols)
         return pairs_of(sentences)
 
     def alphabet(self, symbols: int) -> tuple[str, ...]:
-        """See `PairSource.alphabet`."""
         return with_few_words(self.grammar, symbols).source_vocabulary
 
     def over(self, symbols: int) -> PairSource:

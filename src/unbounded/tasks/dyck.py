@@ -407,7 +407,6 @@ class DyckPrefixes(Task):
     def batch(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
     ) -> Batch:
-        """See `Task.batch`."""
         words, labels, steps = self._draw(seed, split, start, size, lengths)
         mask = np.arange(words.shape[1]) < steps[:, None]
         return batch_of(words * mask, labels * mask, mask, steps)

@@ -95,11 +95,9 @@ class Counted(Language):
         self._sums: dict[tuple[Hashable, int], list[int]] = {}
 
     def has(self, length: int) -> bool:
-        """See `Language.has`."""
         return self.count(length) > 0
 
     def count(self, length: int) -> int:
-        """See `Language.count`."""
         return self._number(self.start, length)
 
     def draw(self, length: int, below: Below) -> list[int]:
@@ -153,7 +151,6 @@ class EvenPairs(Counted):
         return (symbol if state[0] < 0 else state[0], symbol)
 
     def ends(self, state: Any) -> bool:
-        """See `Language.ends`."""
         return bool(state[0] == state[1])
 
 
@@ -168,7 +165,6 @@ class Repeat01(Counted):
         return 1 - state if symbol == state else None
 
     def ends(self, state: Any) -> bool:
-        """See `Language.ends`."""
         return bool(state == 0)
 
 
@@ -179,11 +175,9 @@ class Parity(Counted):
     start = 0
 
     def step(self, state: Any, symbol: int) -> Any:
-        """See `Language.step`."""
         return state ^ symbol
 
     def ends(self, state: Any) -> bool:
-        """See `Language.ends`."""
         return bool(state)
 
 
@@ -194,11 +188,9 @@ class First(Counted):
     start = 0
 
     def step(self, state: Any, symbol: int) -> Any:
-        """See `Language.step`."""
         return 1 if state or symbol else None
 
     def ends(self, state: Any) -> bool:
-        """See `Language.ends`."""
         return bool(state)
 
 
@@ -218,7 +210,6 @@ class CycleNavigation(Counted):
         return self._DONE if symbol - 3 == state else None
 
     def ends(self, state: Any) -> bool:
-        """See `Language.ends`."""
         return bool(state == self._DONE)
 
 
@@ -241,7 +232,6 @@ class ModularArithmetic(Counted):
         return None
 
     def ends(self, state: Any) -> bool:
-        """See `Language.ends`."""
         return bool(state[0] == "end")
 
 
@@ -259,7 +249,6 @@ class BoundedDyck(Counted):
         return state[:-1] if state and state[-1] == symbol - 2 else None
 
     def ends(self, state: Any) -> bool:
-        """See `Language.ends`."""
         return not state
 
 
@@ -274,7 +263,6 @@ class Majority(Counted):
         return state + 2 * symbol - 1
 
     def ends(self, state: Any) -> bool:
-        """See `Language.ends`."""
         return bool(state > 0)
 
 
@@ -304,19 +292,15 @@ class Marked(Language):
         return (*state, symbol)
 
     def ends(self, state: Any) -> bool:
-        """See `Language.ends`."""
         return bool(state) and isinstance(state[0], tuple) and state[1] == len(state[0])
 
     def has(self, length: int) -> bool:
-        """See `Language.has`."""
         return length % 2 == 1
 
     def count(self, length: int) -> int:
-        """See `Language.count`."""
         return int((len(self.alphabet) - 1) ** (length // 2)) if self.has(length) else 0
 
     def draw(self, length: int, below: Below) -> list[int]:
-        """See `Language.draw`."""
         word = tuple(_digits(below(self.count(length)), len(self.alphabet) - 1, length // 2))
         return [*word, len(self.alphabet) - 1, *self._image(word)]
 
@@ -332,19 +316,15 @@ class UnmarkedReversal(Language):
         return (*state, symbol)
 
     def ends(self, state: Any) -> bool:
-        """See `Language.ends`."""
         return len(state) % 2 == 0 and state == state[::-1]
 
     def has(self, length: int) -> bool:
-        """See `Language.has`."""
         return length % 2 == 0
 
     def count(self, length: int) -> int:
-        """See `Language.count`."""
         return int(2 ** (length // 2)) if self.has(length) else 0
 
     def draw(self, length: int, below: Below) -> list[int]:
-        """See `Language.draw`."""
         word = _digits(below(self.count(length)), 2, length // 2)
         return [*word, *word[::-1]]
 
@@ -360,7 +340,6 @@ class MissingDuplicate(Language):
         return None if symbol == 2 and 2 in state else (*state, symbol)
 
     def ends(self, state: Any) -> bool:
-        """See `Language.ends`."""
         half = len(state) // 2
         if len(state) % 2 or state.count(2) != 1:
             return False
@@ -368,7 +347,6 @@ class MissingDuplicate(Language):
         return bool(whole[:half] == whole[half:])
 
     def has(self, length: int) -> bool:
-        """See `Language.has`."""
         return length > 0 and length % 2 == 0
 
     def count(self, length: int) -> int:
@@ -379,7 +357,6 @@ class MissingDuplicate(Language):
         return int(length * 2 ** (length // 2 - 1)) if self.has(length) else 0
 
     def draw(self, length: int, below: Below) -> list[int]:
-        """See `Language.draw`."""
         half = length // 2
         place, rank = divmod(below(self.count(length)), 2 ** (half - 1))
         word = _digits(rank, 2, half - 1)
@@ -419,19 +396,15 @@ class StackManipulation(Language):
         return ("out", stack)
 
     def ends(self, state: Any) -> bool:
-        """See `Language.ends`."""
         return bool(state[0] == "out" and not state[1])
 
     def has(self, length: int) -> bool:
-        """See `Language.has`."""
         return length > 0 and length != 2
 
     def count(self, length: int) -> int:
-        """See `Language.count`."""
         return sum(weight for _, _, weight in self._shapes(length))
 
     def draw(self, length: int, below: Below) -> list[int]:
-        """See `Language.draw`."""
         shapes = self._shapes(length)
         weights = [weight for _, _, weight in shapes]
         place, rank = _chosen(weights, below(sum(weights)))
@@ -513,12 +486,10 @@ class Binary(Language):
         return ((*numbers, 0), self._result(*numbers), 0)
 
     def ends(self, state: Any) -> bool:
-        """See `Language.ends`."""
         numbers, value, length = state
         return len(numbers) > self._operands and length > 0 and value >> length == 0
 
     def has(self, length: int) -> bool:
-        """See `Language.has`."""
         return length > 2 * self._operands
 
     def _written(self, numbers: Sequence[tuple[int, int]], size: int) -> list[int]:
@@ -542,11 +513,9 @@ class BinaryAddition(Binary):
         super().__init__(("+", "="), operator.add)
 
     def count(self, length: int) -> int:
-        """See `Language.count`."""
         return int(self._kept_for(length, self._sums)[-1]) if self.has(length) else 0
 
     def draw(self, length: int, below: Below) -> list[int]:
-        """See `Language.draw`."""
         sums = self._kept_for(length, self._sums)
         rank = below(sums[-1])
         size = bisect_right(sums, rank)
@@ -613,7 +582,6 @@ class BinaryMultiplication(Binary):
         super().__init__(("×", "="), operator.mul)
 
     def draw(self, length: int, below: Below) -> list[int]:
-        """See `Language.draw`."""
         shapes, sums = self._kept_for(length, self._shapes)
         while True:
             size, bits = shapes[bisect_right(sums, below(sums[-1]))]
@@ -672,7 +640,6 @@ class SquareRoot(Binary):
         return sum(_roots(length)) if self.has(length) else 0
 
     def draw(self, length: int, below: Below) -> list[int]:
-        """See `Language.draw`."""
         place, number = _chosen(_roots(length), below(self.count(length)))
         return self._written([(number, length - 2 - place)], place + 1)
 

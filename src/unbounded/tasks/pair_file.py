@@ -69,7 +69,6 @@ class FilePairs(PairSource):
             )
 
     def draw(self, stream: Stream, start: int, size: int, lengths: LengthRange) -> Pairs:
-        """See `PairSource.draw`."""
         table = self._splits[stream.split]
         rows = table.within(lengths)
         if not len(rows):
@@ -85,7 +84,6 @@ class FilePairs(PairSource):
         return table.pairs(chosen)
 
     def available(self, split: str, lengths: LengthRange) -> int | None:
-        """See `PairSource.available`."""
         return len(self._splits[split].within(lengths))
 
 

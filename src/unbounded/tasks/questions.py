@@ -101,7 +101,6 @@ class QuestionSource(PairSource):
         return Pairs(source, source_lengths, target, target_lengths)
 
     def range_errors(self, lengths: LengthRange) -> list[str]:
-        """See `PairSource.range_errors`."""
         if lengths.minimum >= self.shortest:
             return []
         return [f"length range: the shortest source has {self.shortest} symbols, got {lengths}"]
@@ -125,7 +124,6 @@ class QuestionSource(PairSource):
         return self.count(length) if length >= self.shortest else 0
 
     def every(self, length: int, symbols: int) -> Pairs:
-        """See `PairSource.every`."""
         if not self.count_of(length, symbols):
             return super().every(length, symbols)
         sources = self.listed(length)
@@ -213,7 +211,6 @@ class QuestionTask(PairsTask):
         return torch.tensor([*source, *compute, self.answer_token])
 
     def answer_steps(self, prompt: Tensor) -> int:
-        """See `Task.answer_steps`."""
         source = prompt[: (len(prompt) - 1) // (1 + self.computation)]
         return int(self.pairs.answers(source.unsqueeze(0).numpy())[1][0])
 

@@ -210,11 +210,9 @@ class Recognition(Task):
         return None if file is None else len(_within(file, lengths))
 
     def shortest_in(self, lengths: LengthRange) -> int:
-        """See `Task.shortest_in`."""
         return max(lengths.minimum, min(self._lengths_in(lengths), default=0))
 
     def further_loss(self, logits: Tensor, batch: Batch) -> Tensor:
-        """See `Task.further_loss`."""
         count = len(self.language.alphabet) + 1
         rows = batch.targets.any(dim=1).nonzero()[:, 0].tolist()
         loss = logits.new_zeros(())
@@ -243,7 +241,6 @@ class Recognition(Task):
         return int(len(self.language.alphabet) ** length) if length >= 0 else 0
 
     def every(self, length: int, symbols: int) -> Batch:
-        """See `Task.every`."""
         strings = all_strings(len(self.language.alphabet), length)
         labels = np.array([self.language.accepts(row) for row in strings.tolist()], dtype=np.int64)
         return self._lay_out(Strings(strings, np.full(len(strings), length), labels))

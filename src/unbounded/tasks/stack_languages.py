@@ -79,17 +79,14 @@ class Images(StringSource):
         self._symbols, self._sections, self._marks, self._image = symbols, sections, marks, image
 
     def has(self, length: int) -> bool:
-        """See `StringSource.has`."""
         return length >= self._marks and (length - self._marks) % self._sections == 0
 
     def draw(self, stream: Stream, index: int, length: int) -> list[int]:
-        """See `StringSource.draw`."""
         size = (length - self._marks) // self._sections
         _, words = stream.sequence_words(np.array([index]), size)
         return self._image(bounded(words[0], self._symbols).tolist())
 
     def log_probabilities(self, strings: Integers) -> Floats:
-        """See `StringSource.log_probabilities`."""
         size = (strings.shape[1] - self._marks) // self._sections
         return np.full(len(strings), -size * math.log(self._symbols))
 
@@ -110,13 +107,11 @@ class Derived(StringSource):
         self._there: dict[int, bool] = {}
 
     def has(self, length: int) -> bool:
-        """See `StringSource.has`."""
         if length not in self._there:
             self._there[length] = self._grammar.weight_of(length) > 0
         return self._there[length]
 
     def draw(self, stream: Stream, index: int, length: int) -> list[int]:
-        """See `StringSource.draw`."""
         # A derivation has at most this many steps, because chains of empty rules are short.
         _, words = stream.sequence_words(np.array([index]), 40 * length + 100)
         kinds, numbers = words[0, :length], iter(unit_floats(words[0, length:]).tolist())
@@ -134,7 +129,6 @@ class Derived(StringSource):
         return string
 
     def log_probabilities(self, strings: Integers) -> Floats:
-        """See `StringSource.log_probabilities`."""
         if self._kinds is None:
             return self._grammar.log_probabilities(strings)
         logs = self._grammar.log_probabilities(strings % 2)
@@ -203,7 +197,6 @@ class LanguageModel(Task):
         return [Example(tuple(self.source.alphabet[s] for s in string), ()) for string in strings]
 
     def shortest_in(self, lengths: LengthRange) -> int:
-        """See `Task.shortest_in`."""
         return min(self._lengths_in(lengths), default=lengths.minimum)
 
     def log_probabilities(self, batch: Batch, lengths: LengthRange) -> Floats:

@@ -128,7 +128,6 @@ class WordProblem(Task):
         return int(len(self.input_vocabulary) ** length) if length > 0 else 0
 
     def every(self, length: int, symbols: int) -> Batch:
-        """See `Task.every`."""
         strings = all_strings(len(self.input_vocabulary), length)
         return self._lay_out(strings, np.full(len(strings), length))
 
@@ -185,28 +184,22 @@ class NextToken(QuestionSource):
         self._tokens = np.array([list(symbols).index(name) for name in source.target_vocabulary])
 
     def words_of(self, length: int) -> int:
-        """See `QuestionSource.words_of`."""
         return self._source.words_of(length)
 
     def sources(self, words: Words, length: int) -> Integers:
-        """See `QuestionSource.sources`."""
         return self._source.sources(words, length)
 
     def answers(self, sources: Integers) -> tuple[Integers, Integers]:
-        """See `QuestionSource.answers`."""
         answers, counts = self._source.answers(sources)
         return self._tokens[answers], counts
 
     def count(self, length: int) -> int | None:
-        """See `QuestionSource.count`."""
         return self._source.count(length)
 
     def listed(self, length: int) -> Integers:
-        """See `QuestionSource.listed`."""
         return self._source.listed(length)
 
     def source_error(self, source: Sequence[int]) -> str:
-        """See `QuestionSource.source_error`."""
         if any(symbol >= len(self._source.source_vocabulary) for symbol in source):
             return "it has a symbol that occurs only in answers"
         return self._source.source_error(source)

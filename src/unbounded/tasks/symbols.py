@@ -83,7 +83,6 @@ class RandomSymbols(PairSource):
         self.target_vocabulary = self.source_vocabulary
 
     def draw(self, stream: Stream, start: int, size: int, lengths: LengthRange) -> Pairs:
-        """See `PairSource.draw`."""
         step = 2 if self._even_only else 1
         shortest = lengths.minimum + lengths.minimum % step
         count = (lengths.maximum - shortest) // step + 1
@@ -114,12 +113,10 @@ class RandomSymbols(PairSource):
         return int(min(symbols, self.symbols) ** self._drawn_symbols(length))
 
     def over(self, symbols: int) -> RandomSymbols:
-        """See `PairSource.over`."""
         few = min(symbols, self.symbols)
         return RandomSymbols(self.order, self.symbols, self.unit, few, self.odd_lengths)
 
     def every(self, length: int, symbols: int) -> Pairs:
-        """See `PairSource.every`."""
         source = all_strings(min(symbols, self.symbols), self._drawn_symbols(length))
         return self._ordered(source, np.full(len(source), self.unit * length))
 
@@ -180,7 +177,6 @@ class _Sums(PairSource):
         return int(min(symbols, 10) ** (self._numbers * length)) if length > 0 else 0
 
     def every(self, length: int, symbols: int) -> Pairs:
-        """See `PairSource.every`."""
         digits = all_strings(min(symbols, 10), self._numbers * length)
         return self._with_sums(digits, np.full(len(digits), length))
 
@@ -250,7 +246,6 @@ class RepeatedSymbols(PairSource):
         return Pairs(source, times + length, np.tile(symbols, (1, most)), times * length)
 
     def range_errors(self, lengths: LengthRange) -> list[str]:
-        """See `PairSource.range_errors`."""
         return most_error(lengths, MOST_COPIES, "copies")
 
 
@@ -295,7 +290,6 @@ class PrioritySort(PairSource):
         return Pairs(source, ends[:, -1], target, count)
 
     def range_errors(self, lengths: LengthRange) -> list[str]:
-        """See `PairSource.range_errors`."""
         return most_error(lengths, MOST_ITEMS, "items")
 
 

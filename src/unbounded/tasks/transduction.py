@@ -148,22 +148,18 @@ class PairsTask(Task):
     def examples(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
     ) -> list[Example]:
-        """See `Task.examples`."""
         pairs = self._draw(seed, split, start, size, lengths)
         sources = symbol_names(self.pairs.source_vocabulary, pairs.source, pairs.source_lengths)
         targets = symbol_names(self.pairs.target_vocabulary, pairs.target, pairs.target_lengths)
         return [Example(*sides) for sides in zip(sources, targets, strict=True)]
 
     def available(self, split: str, lengths: LengthRange) -> int | None:
-        """See `Task.available`."""
         return self.pairs.available(split, lengths)
 
     def count_of(self, length: int, symbols: int) -> int | None:
-        """See `Task.count_of`."""
         return self.pairs.count_of(length, symbols)
 
     def every(self, length: int, symbols: int) -> Batch:
-        """See `Task.every`."""
         return self.lay_out(self.pairs.every(length, symbols))
 
     def _range_errors(self, lengths: LengthRange) -> list[str]:
@@ -249,7 +245,6 @@ class TransductionTask(PairsTask):
         return Prompt(*(torch.from_numpy(a) for a in (inputs, steps, targets, target_lengths)))
 
     def over(self, symbols: int) -> TransductionTask | None:
-        """See `Task.over`."""
         few = self.pairs.over(symbols)
         if few is None:
             return None
@@ -274,7 +269,6 @@ class TransductionTask(PairsTask):
         return batch_of(inputs, targets, mask, steps)
 
     def asked(self, symbols: Sequence[str]) -> Tensor:
-        """See `Task.asked`."""
         return super().asked(symbols) if self._fed_back else self.prompt_of(symbols)
 
     def prompt_of(self, symbols: Sequence[str]) -> Tensor:

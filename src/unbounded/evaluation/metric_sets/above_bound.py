@@ -86,7 +86,6 @@ slightly below 0 at these."""
         )
 
     def rows(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> list[dict[str, Any]]:
-        """See `MetricSet.rows`."""
         rows = []
         for row, lengths, count, look in self.begun_rows(evaluator, evaluation_plan):
             per_n, parts = [], []
@@ -102,7 +101,6 @@ slightly below 0 at these."""
         return rows
 
     def facts(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> dict[str, Any]:
-        """See `MetricSet.facts`."""
         lengths = evaluator.validation_lengths
         facts = _of_strings(self._numbers(evaluator, evaluator.validation(), lengths))
         facts["nats_per_token"] = facts["nats_per_symbol"]
@@ -121,7 +119,6 @@ slightly below 0 at these."""
         return cross_entropy_of(value)
 
     def label(self, rows: Sequence[Row]) -> str:
-        """See `MetricSet.label`."""
         return label_of(rows, rows[0]["per_n"][0]["count"])
 
     def _numbers(self, evaluator: Evaluator, examples: Examples, whole: LengthRange) -> Tensor:

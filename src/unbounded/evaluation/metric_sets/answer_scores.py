@@ -93,7 +93,6 @@ class Answers(MetricSet):
         return rows
 
     def facts(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> dict[str, Any]:
-        """See `MetricSet.facts`."""
         numbers = self._numbers(evaluator, evaluator.validation())
         return self.validation_facts(evaluator, _numbers_of_answers(*numbers))
 
@@ -158,7 +157,6 @@ lengths of training (1x) and at those up to twice, four and eight times the long
         return tuple(dict.fromkeys((train, test, *possible)))
 
     def rows_shown(self, rows: Sequence[Row]) -> Mapping[str, Row | None]:
-        """See `MetricSet.rows_shown`."""
         longer = {
             f"{times}x": next(
                 (row for row in rows if row["role"] == "longer" and row["times"] == times), None

@@ -67,7 +67,6 @@ split, at the training range / at the test range."""
         return score_of((wrong == 0) & ~nan, 1 - wrong / bits, nan)
 
     def rows(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> list[dict[str, Any]]:
-        """See `MetricSet.rows`."""
         rows = []
         for row, lengths, _, _ in self.begun_rows(evaluator, evaluation_plan):
             numbers = self._numbers(evaluator, evaluation_plan.examples(lengths))
@@ -77,7 +76,6 @@ split, at the training range / at the test range."""
         return rows
 
     def facts(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> dict[str, Any]:
-        """See `MetricSet.facts`."""
         numbers = _numbers_of_sequences(*self._numbers(evaluator, evaluator.validation()))
         return self.validation_facts(evaluator, numbers)
 

@@ -89,7 +89,6 @@ many sequences of the test split."""
         return score_of(*self._numbers(evaluator, evaluator.validation(lengths, start, count)))
 
     def rows(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> list[dict[str, Any]]:
-        """See `MetricSet.rows`."""
         rows = []
         for row, lengths, _, look in self.begun_rows(evaluator, evaluation_plan):
             row["every"] = evaluation_plan.step_through(len(lengths))
@@ -102,7 +101,6 @@ many sequences of the test split."""
         return rows
 
     def facts(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> dict[str, Any]:
-        """See `MetricSet.facts`."""
         lengths, count = evaluator.validation_lengths, evaluator.validation_count
         score = self.assess(evaluator, lengths, 0, count)
         numbers = {
@@ -139,7 +137,6 @@ many sequences of the test split."""
         ]
 
     def label(self, rows: Sequence[Row]) -> str:
-        """See `MetricSet.label`."""
         return label_of(rows, rows[0]["per_n"][0]["count"])
 
     def _numbers(self, evaluator: Evaluator, examples: Examples) -> tuple[Tensor, Tensor, Tensor]:

@@ -96,7 +96,6 @@ is correct: each symbol that the rest determines was the likeliest."""
         return score_streams(evaluator.model, mixed, *alone, device=place.device, check=place.check)
 
     def validation_batch(self, evaluator: Evaluator) -> Batch:
-        """See `MetricSet.validation_batch`."""
         streams, sequences = shared(evaluator.validation_count, VALIDATION_STREAMS)
         task = evaluator.task.with_sequences(sequences)
         batch: Batch = task.batch(
@@ -105,7 +104,6 @@ is correct: each symbol that the rest determines was the likeliest."""
         return batch
 
     def validate(self, evaluator: Evaluator) -> float:
-        """See `MetricSet.validate`."""
         batch = self.validation_batch(evaluator)
         return stream_loss(
             evaluator.model, batch, device=evaluator.place.device, check=evaluator.place.check
@@ -145,7 +143,6 @@ is correct: each symbol that the rest determines was the likeliest."""
         return rows
 
     def facts(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> dict[str, Any]:
-        """See `MetricSet.facts`."""
         score = self.assess(evaluator, evaluator.validation_lengths, 0, evaluator.validation_count)
         return {
             "validation": {
@@ -177,7 +174,6 @@ is correct: each symbol that the rest determines was the likeliest."""
         return texts + _capacity_notes(rows)
 
     def label(self, rows: Sequence[Row]) -> str:
-        """See `MetricSet.label`."""
         lengths = "_".join(map(scored_n, rows)).replace(":", "-").replace(" ", "")
         scored = sum(row["lengths_scored"] for row in rows)
         return f"{lengths}-n{rows[0]['count'] // rows[0]['lengths_scored']}x{scored}"

@@ -202,7 +202,6 @@ below 0: 1 or -1 where it follows the path."""
         return rows
 
     def facts(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> dict[str, Any]:
-        """See `MetricSet.facts`."""
         numbers = _numbers_of_words(self._numbers(evaluator, evaluator.validation()))
         return self.validation_facts(evaluator, numbers)
 
@@ -225,7 +224,6 @@ below 0: 1 or -1 where it follows the path."""
         return None if value is None else float(value)
 
     def values(self, report: Mapping[str, Any]) -> Values:
-        """See `MetricSet.values`."""
         return {**super().values(report), "follows": report.get("read_head_follows_path")}
 
     def lines(self, rows: Sequence[Row]) -> list[tuple[str, ...]]:
@@ -246,7 +244,6 @@ below 0: 1 or -1 where it follows the path."""
         return [f"AUC is at least {ENOUGH} up to n = {n}: words of {2 * n} symbols"]
 
     def label(self, rows: Sequence[Row]) -> str:
-        """See `MetricSet.label`."""
         return label_of(rows, rows[0]["per_n"][0]["count"])
 
     def _numbers(self, evaluator: Evaluator, examples: Examples) -> Tensor:

@@ -53,7 +53,6 @@ Perplexities are per token, validation / test, with the state carried over the w
         return batch
 
     def validate(self, evaluator: Evaluator) -> float:
-        """See `MetricSet.validate`."""
         return self._nats(evaluator, self.validation_batch(evaluator))
 
     def rows(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> list[dict[str, Any]]:
@@ -73,7 +72,6 @@ Perplexities are per token, validation / test, with the state carried over the w
         return [{**row, "nats_per_token": nats, "perplexity": perplexity(nats)}]
 
     def facts(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> dict[str, Any]:
-        """See `MetricSet.facts`."""
         batch = evaluator.task.batch(0, "validation", 0, evaluation_plan.streams)
         nats = self._nats(evaluator, batch)
         return {"validation": {"nats_per_token": nats, "perplexity": perplexity(nats)}}
@@ -87,7 +85,6 @@ Perplexities are per token, validation / test, with the state carried over the w
         return None
 
     def values(self, report: Mapping[str, Any]) -> Values:
-        """See `MetricSet.values`."""
         validation, test = report["validation"]["perplexity"], report["rows"][0]["perplexity"]
         return {"validation": float(validation), "test": float(test)}
 

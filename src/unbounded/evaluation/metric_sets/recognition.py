@@ -89,7 +89,6 @@ a string."""
         return float(self._numbers(evaluator, evaluator.validation())[:, _NATS].mean())
 
     def rows(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> list[dict[str, Any]]:
-        """See `MetricSet.rows`."""
         rows = []
         for row, lengths, count, _ in self.begun_rows(evaluator, evaluation_plan):
             there = evaluator.task.available(evaluation_plan.split, lengths)
@@ -105,7 +104,6 @@ a string."""
         return rows
 
     def facts(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> dict[str, Any]:
-        """See `MetricSet.facts`."""
         lengths = str(evaluator.validation_lengths)
         facts = _of_strings(self._numbers(evaluator, evaluator.validation()))
         return {"validation": {"lengths": lengths, **facts, "nats_per_token": facts["nats"]}}
@@ -120,7 +118,6 @@ a string."""
         return None if tested is None else f"{tested['accuracy']:.2f}" == "1.00"
 
     def values(self, report: Mapping[str, Any]) -> Values:
-        """See `MetricSet.values`."""
         test = row_of(report["rows"], "test")
         nats = None if test is None else cross_entropy_of(test["nats"])
         return {**super().values(report), "test_nats": nats}

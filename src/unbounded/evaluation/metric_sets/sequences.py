@@ -81,11 +81,9 @@ the test split, at the training range ("train") and the test range ("test")."""
             self.legend = legend
 
     def assess(self, evaluator: Evaluator, lengths: LengthRange, start: int, count: int) -> Score:
-        """See `MetricSet.assess`."""
         return self._score(evaluator, evaluator.validation(lengths, start, count))
 
     def validation_batch(self, evaluator: Evaluator) -> Batch:
-        """See `MetricSet.validation_batch`."""
         return _at_most(evaluator, evaluator.validation()).of(evaluator.task)
 
     def rows(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> list[dict[str, Any]]:
