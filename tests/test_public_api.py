@@ -122,12 +122,14 @@ def test_each_public_method_has_or_inherits_a_docstring(folder: str) -> None:
     classes = [
         kind for module in modules for kind in vars(module).values() if inspect.isclass(kind)
     ]
-    methods = [
+    found = [
         getattr(kind, name)
         for kind in classes
         if kind.__module__.startswith("unbounded.") and not kind.__name__.startswith("_")
         for name in vars(kind)
         if not name.startswith("_") and inspect.isroutine(getattr(kind, name))
     ]
+    # A function that is the default of a dataclass's field is not a method.
+    methods = [method for method in found if "<lambda>" not in method.__qualname__]
     assert len(methods) > 20
     assert [method.__qualname__ for method in methods if not inspect.getdoc(method)] == []
