@@ -31,41 +31,6 @@ other programs first: the ratios vary less than the times.
 """
 
 
-def bench(
-    suite: str | None = None,
-    case: dict[str, Any] | None = None,
-    repeats: int = 15,
-    out: str | None = None,
-    overwrite: bool = False,
-) -> int:
-    """Measure a suite or one case, print the table, and write JSON if requested.
-
-    Args:
-        suite: paper, sizes, controllers, superposition, tape, lie or all; None measures one case.
-        case: fields of the case; omitted ones have the paper's sizes.
-        repeats: number of interleaved measurement rounds, at least 1.
-        out: JSON file to write.
-        overwrite: whether an existing file may be replaced.
-    Returns:
-        0 when everything was measured.
-    Raises:
-        ConfigError: a case cannot be measured or the file not written; lists all errors.
-    """
-    from unbounded.experiments.bench.measuring import measure
-
-    cases, errors = _cases(suite, case or {}, repeats, out, overwrite)
-    if errors:
-        raise ConfigError(errors)
-    measured = []
-    for case_to_time in cases:
-        measured.append(measure(case_to_time, repeats, lambda message: None))
-        print(_line(measured[-1]), flush=True)
-    if out is not None:
-        _write(Path(out), measured, repeats)
-        print(f"wrote {out}")
-    return 0
-
-
 def parser(arguments: Sequence[str]) -> Parser:
     """The argument parser of this verb."""
     made = Parser(prog="unbounded bench", description=_DESCRIPTION)
@@ -87,10 +52,20 @@ def run(arguments: Sequence[str]) -> int:
     given, errors = parse(parser(arguments), arguments)
     named = {name: getattr(given, name) for name in vars(_defaults())}
     case = {name: value for name, value in named.items() if value is not None}
-    asked = (given.suite, case, given.repeats, given.out, given.overwrite)
-    if errors:
-        raise ConfigError([*errors, *_cases(*asked)[1]])
-    return bench(*asked)
+    cases, wrong = _cases(given.suite, case, given.repeats, given.out, given.overwrite)
+    if errors or wrong:
+        raise ConfigError([*errors, *wrong])
+    # Imported late, because it imports torch.
+    from unbounded.experiments.bench.measuring import measure
+
+    measured = []
+    for each in cases:
+        measured.append(measure(each, given.repeats, lambda message: None))
+        print(_line(measured[-1]), flush=True)
+    if given.out is not None:
+        _write(Path(given.out), measured, given.repeats)
+        print(f"wrote {given.out}")
+    return 0
 
 
 def _cases(

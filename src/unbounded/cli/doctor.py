@@ -60,26 +60,6 @@ class Finding:
     usable: bool = True
 
 
-def doctor(as_json: bool = False) -> int:
-    """Print the diagnosis, as a table or as JSON.
-
-    Returns:
-        0 if the library can be used, 1 if something must be fixed first.
-    """
-    findings = [*_software(), *_hardware(), *_kernels(), *_kernels_for_cuda(), *_disk(Path.cwd())]
-    usable = all(finding.usable for finding in findings)
-    if as_json:
-        data = {"usable": usable, "findings": [asdict(finding) for finding in findings]}
-        print(json.dumps(data, indent=2))
-    else:
-        width = max(len(finding.name) for finding in findings)
-        for finding in findings:
-            mark = "" if finding.usable else "  <- FIX THIS"
-            print(f"{finding.name:<{width}}  {finding.value}{mark}")
-        print("\nusable" if usable else "\nnot usable: see the marked lines")
-    return 0 if usable else 1
-
-
 def parser(arguments: Sequence[str]) -> Parser:
     """The argument parser of this verb."""
     made = Parser(prog="unbounded doctor", description=_DESCRIPTION)
@@ -92,7 +72,18 @@ def run(arguments: Sequence[str]) -> int:
     given, errors = parse(parser(arguments), arguments)
     if errors:
         raise ConfigError(errors)
-    return doctor(as_json=given.json)
+    findings = [*_software(), *_hardware(), *_kernels(), *_kernels_for_cuda(), *_disk(Path.cwd())]
+    usable = all(finding.usable for finding in findings)
+    if given.json:
+        data = {"usable": usable, "findings": [asdict(finding) for finding in findings]}
+        print(json.dumps(data, indent=2))
+    else:
+        width = max(len(finding.name) for finding in findings)
+        for finding in findings:
+            mark = "" if finding.usable else "  <- FIX THIS"
+            print(f"{finding.name:<{width}}  {finding.value}{mark}")
+        print("\nusable" if usable else "\nnot usable: see the marked lines")
+    return 0 if usable else 1
 
 
 def _software() -> list[Finding]:

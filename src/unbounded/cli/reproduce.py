@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
-from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +20,8 @@ from unbounded.errors import ConfigError
 from unbounded.signals import Interrupted, exit_on_signals
 
 if TYPE_CHECKING:
+    from jsonargparse import Namespace
+
     from unbounded.experiments.trials.trial import Outcome, Trial
     from unbounded.studies.executors import Executor
 
@@ -42,112 +43,81 @@ OUT gets table.md, table.json, runs.jsonl.xz and figures; RUNS gets the run fold
 """
 
 
-def reproduce(
-    paper: str,
-    study: str = "laptop",
-    jobs: int = 1,
-    only: str | None = None,
-    where: str | Sequence[str] = (),
-    runs: str = "runs",
-    out: str | None = None,
-    data: str | None = None,
-    device: str | None = None,
-    matmul_precision: str | None = None,
-    missing: bool = False,
-    dry_run: bool = False,
-    table_only: bool = False,
-    executor: Executor | None = None,
-) -> int:
-    """Reproduce a paper's table.
+def _reproduce(given: Namespace, executor: Executor) -> int:
+    """Reproduce a paper's table with the options of `parser`, and return the exit code.
 
-    Args:
-        paper: which paper; see `unbounded list`.
-        study: laptop, paper for the whole grid, or another study of the paper.
-        jobs: number of concurrent runs, one thread each.
-        only: train one task, one model or one TASK/MODEL, and print its rows and columns; table.md
-            has the whole study.
-        where: train only runs that match every FIELD=VALUE or FIELD=VALUE,VALUE of a run's config,
-            and print their rows.
-        runs: folder of the run folders.
-        out: folder of the results; None for results/PAPER (study laptop) or results/PAPER-STUDY.
-        data: folder of Penn Treebank, for tables that need it; None skips these rows.
-        device: device of the runs: cpu, cuda or auto (a GPU if there is one, for any `jobs`);
-            None for the study's device, auto.
-        matmul_precision: precision of float32 products: highest, high or medium, as in
-            torch.set_float32_matmul_precision; None for the precision of the study.
-        missing: train only runs without a report in OUT, or without a verification that the study
-            requires; a report's run folder may be absent.
-        dry_run: print the plan without training.
-        table_only: write the table and figures from the reports in OUT, without training.
-        executor: who trains; None for a pool of `jobs` processes.
-    Returns:
-        0 if every requested run finished, 1 if one failed, 130 after Ctrl-C, 75 if another signal
-        or the time limit stopped it with runs left.
-    Raises:
-        ChoiceError: unknown paper, study, task or model; the message lists the valid names.
-        ConfigError: an option is out of range, or two exclude each other.
+    It is 0 if every requested run finished, 1 if one failed, 130 after Ctrl-C, and 75 if another
+    signal or the time limit stopped it with runs left.
     """
     # The imports and checks below take seconds.
-    print(f"planning {paper}, study {study} ...", file=sys.stderr, flush=True)
+    print(f"planning {given.paper}, study {given.study} ...", file=sys.stderr, flush=True)
     from unbounded.experiments.trials.paper_studies import load_study
     from unbounded.experiments.trials.selection import on_hardware, select
 
-    chosen_study = load_study(paper, study, data)
+    study = load_study(given.paper, given.study, given.data)
+    is_part = given.only is not None or bool(given.where)
     # Writing a table does not need a corpus.
-    trials = () if table_only else select(chosen_study, only, where)
-    trials = on_hardware(trials, device, matmul_precision)
-    errors = [f"jobs: expected at least 1, got {jobs}"] if jobs < 1 else []
-    if dry_run and table_only:
-        errors.append("dry_run and table_only exclude each other; give one of them")
-    if only is not None and table_only:
-        errors.append("only has no effect with table_only: the table shows the whole study")
-    if where and table_only:
-        errors.append("where has no effect with table_only: the table shows the whole study")
-    for name, option in (("device", device), ("matmul_precision", matmul_precision)):
-        if option is not None and table_only:
-            errors.append(f"{name} has no effect with table_only: nothing is trained")
-    if missing and table_only:
-        errors.append("missing has no effect with table_only: the table shows the whole study")
+    trials = () if given.table_only else select(study, given.only, given.where)
+    trials = on_hardware(trials, given.device, given.matmul_precision)
+    errors = [f"jobs: expected at least 1, got {given.jobs}"] if given.jobs < 1 else []
+    errors += _idle_with_table_only(given) if given.table_only else []
     if errors:
         raise ConfigError(errors)
-    folder = Path(out) if out else _default_out(paper, study)
-    printed = trials if only is not None or where else chosen_study.trials
+    runs, folder = Path(given.runs), Path(given.out or _default_out(given.paper, given.study))
+    printed = trials if is_part else study.trials
 
     # Imported late, because these import torch and matplotlib.
-    from unbounded.experiments.tables import reproduce as work
+    from unbounded.experiments.tables import reproduce as tables
     from unbounded.experiments.tables.runs_file import RUNS
-    from unbounded.studies.executors import Executor
 
-    if missing:
-        trials = work.missing(trials, folder)
+    if given.missing:
+        trials = tables.missing(trials, folder)
         if not trials:
             print(f"nothing is missing in {folder}")
-            if dry_run:
+            if given.dry_run:
                 return 0
-    if dry_run:
-        print(work.plan(chosen_study, trials, Path(runs), folder, jobs))
+    if given.dry_run:
+        print(tables.plan(study, trials, runs, folder, given.jobs))
         return 0
-    if table_only:
+    if given.table_only:
         if not (folder / RUNS).is_file():
             raise ConfigError(f"table_only: no file {folder / RUNS}; train first, or give --out")
-        _, written = work.write_table(chosen_study, folder)
-        _print_table(work.table_of(chosen_study, printed, folder), folder)
-        _name([*written, *work.draw_tasks(chosen_study, folder)])
+        _, written = tables.write_table(study, folder)
+        _print_table(tables.table_of(study, printed, folder), folder)
+        _name([*written, *tables.draw_tasks(study, folder)])
         return 0
-    executor = executor or Executor(jobs=jobs)
     is_plain = executor.name == "pool" and executor.options.time_limit_s is None
     train = None if is_plain else partial(_train, executor)
     try:
-        result = work.reproduce(
-            chosen_study, trials, jobs=jobs, runs=Path(runs), out=folder, train=train
+        result = tables.reproduce(
+            study, trials, jobs=given.jobs, runs=runs, out=folder, train=train
         )
     except Interrupted as error:
         return stopped(error, executor)
-    _print_table(work.table_of(chosen_study, printed, folder), folder)
+    _print_table(tables.table_of(study, printed, folder), folder)
     _name(list(result.written))
     for outcome in result.failed:
         print(f"failed: {outcome.trial.name}; see {outcome.log}", file=sys.stderr)
     return 1 if result.failed else 0
+
+
+def _idle_with_table_only(given: Namespace) -> list[str]:
+    """Errors of the options that have no effect with --table-only."""
+    shows, trains = "the table shows the whole study", "nothing is trained"
+    idle = {
+        "only": (given.only is not None, shows),
+        "where": (given.where, shows),
+        "device": (given.device is not None, trains),
+        "matmul_precision": (given.matmul_precision is not None, trains),
+        "missing": (given.missing, shows),
+    }
+    errors = [
+        f"{name} has no effect with table_only: {why}"
+        for name, (is_given, why) in idle.items()
+        if is_given
+    ]
+    both = "dry_run and table_only exclude each other; give one of them"
+    return [both, *errors] if given.dry_run else errors
 
 
 def _train(
@@ -245,10 +215,8 @@ def run(arguments: Sequence[str]) -> int:
         asked = any(word.startswith("--where") for word in arguments)
         stray = asked and any("unrecognized" in line for line in error.errors)
         raise ConfigError([*error.errors, *([hint] if stray else [])]) from None
-    options = given.as_dict()
     with exit_on_signals(EXIT_CONTINUE):
-        options["executor"] = executor_of(given, retry=True, figures=True)
-        return reproduce(**{name: options[name] for name in signature(reproduce).parameters})
+        return _reproduce(given, executor_of(given, retry=True, figures=True))
 
 
 def _default_out(paper: str, study: str) -> Path:
