@@ -305,21 +305,6 @@ def test_an_invalid_memory_in_a_config_file_is_an_error(
     assert "name" in message
 
 
-def test_errors_for_moved_options_name_the_new_option(capsys: Capture, tmp_path: Path) -> None:
-    message = failing(
-        capsys, "train", "copy", "--training.cooldown_batches", "3", "--training.epsilon=2"
-    )
-    assert (
-        "unknown option '--training.cooldown_batches'. It is --training.schedule.batches" in message
-    )
-    assert "It is --training.optimizer.eps now." in message
-    path = tmp_path / "old.yaml"
-    path.write_text("task: copy\ntask_options: {symbols: 3}\ntraining: {curriculum_every: 2}\n")
-    message = failing(capsys, "train", "--config", str(path))
-    assert "a config has no option 'task_options'. It is --task now." in message
-    assert "training has no option 'curriculum_every'. It is --training.curriculum.every" in message
-
-
 def test_a_printed_config_is_the_run_itself(capsys: Capture, tmp_path: Path) -> None:
     """Once a file's protocol had no effect, its task was ignored, and a printed one was null."""
     path = tmp_path / "mine.yaml"

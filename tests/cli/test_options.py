@@ -247,8 +247,7 @@ def test_a_second_task_is_refused_and_a_mapping_may_name_the_task(capsys: Captur
         ("hardening: []", "hardening: expected a name, or a mapping such as"),
         ("hardware: [cpu]", "hardware: expected options, got ['cpu']"),
         ("other_memories: 3", "a config has no option 'other_memories'"),
-        ("machine: {threads: 2}", "a config has no option 'machine'. It is --hardware now."),
-        ("training: {epsilon: 1}", "It is --training.optimizer.eps now."),
+        ("training: {epsilon: 1}", "training has no option 'epsilon'. Did you mean"),
     ],
 )
 def test_an_invalid_section_of_a_config_file_is_an_error(
@@ -265,25 +264,6 @@ def test_a_component_with_invalid_yaml_is_an_error(capsys: Capture) -> None:
     assert "training.schedule: '{name: cooldown' is not YAML, line 1" in text
     config = config_of(capsys, "copy", "--training.schedule", " {batches: 3}")
     assert config["training"]["schedule"] == {"name": "cooldown", "batches": 3}
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("--machine.threads", "--hardware.threads"),
-        ("--rounding.decided", "--hardening.saturated"),
-        ("--training.deal", "--training.length_bucketing"),
-        ("--task_options.symbols", "--task.symbols"),
-        ("--training.optimizer_options.momentum", "--training.optimizer.momentum"),
-        ("--training.plateau_hold", "--training.plateau.hold"),
-    ],
-)
-def test_errors_for_old_option_names_give_the_new_names(
-    capsys: Capture, old: str, new: str
-) -> None:
-    assert f"unknown option '{old}'. It is {new} now." in error_text(
-        capsys, "train", "copy", old, "3"
-    )
 
 
 def test_help_shows_the_protocol(capsys: Capture) -> None:

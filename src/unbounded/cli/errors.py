@@ -12,20 +12,10 @@ import yaml
 
 from unbounded.errors import closest
 from unbounded.experiments.config import plain_yaml
-from unbounded.experiments.config.moved import moved_hint
 from unbounded.options import words
 
 # Number of similar options to suggest.
 _CLOSE = 4
-# New names of options of the commands. New names of config options are in
-# experiments/config/moved.py.
-_MOVED = {
-    "--tier": "--study",
-    "--rounded": "--hardened",
-    "--no-rounded": "--no-hardened",
-    "--decided": "--saturated",
-    "--help-all": "--help",
-}
 _OUT = ("--output", "--output_dir", "--out", "--out_dir", "--logdir")
 # Option names in other programs, and the corresponding option here.
 _ELSEWHERE = {
@@ -86,10 +76,6 @@ def option_error(
         names = [name for action in actions for name in action.option_strings]
         names = [name for name in names if name.startswith("--") and name != "--print_shtab"]
         names += also
-        if hint := moved_hint(option.removeprefix("--")):
-            return f"unknown option {option!r}.{hint}"
-        if option in _MOVED:
-            return f"unknown option {option!r}: it is {_MOVED[option]} now"
         if option == "--task" and any(action.dest == "task" for action in actions):
             return (
                 "--task: expected a mapping of the task's options; the name of the task is the "

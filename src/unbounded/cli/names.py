@@ -75,6 +75,8 @@ def _described(module: str, registry: ast.expr) -> Iterator[tuple[str, str]]:
 
 
 def _description(module: str, value: ast.expr) -> str:
+    if isinstance(value, ast.Call) and value.args:  # a function that returns a factory
+        value = value.args[0]
     if isinstance(value, ast.Constant):
         return str(value.value)
     _, part = _definition(module, value)

@@ -30,7 +30,6 @@ from unbounded.experiments.config.compose import (
     overlay,
     preset_of,
 )
-from unbounded.experiments.config.moved import moved_hint
 from unbounded.experiments.config.presets import PRESETS, PROTOCOLS
 from unbounded.experiments.config.schema import (
     SECTIONS,
@@ -342,9 +341,6 @@ def _value(name: str, text: str, data: Mapping[str, Any]) -> Any:
         return value
     kind = kind_of(name)
     if kind is None:
-        hint = moved_hint(name)
-        if hint:
-            raise ConfigError(f"unknown option '--{name}'.{hint}")
         raise ConfigError(unknown_option(f"--{name}", [f"--{known}" for known in all_options()]))
     return _typed(text, value, kind)
 
@@ -380,8 +376,6 @@ def _component_value(place: str, option: str, text: str, data: Mapping[str, Any]
         owner = owner.get(part, {}) if isinstance(owner, Mapping) else {}
     model = data["model"]
     parts = ModelConfig(memory=part_of(model["memory"]), controller=part_of(model["controller"]))
-    if hint := moved_hint(f"{place}.{option}"):
-        raise ConfigError(f"unknown option '--{place}.{option}'.{hint}")
     return option_value(place, part_of(owner).get("name"), option, text, parts)
 
 

@@ -16,7 +16,6 @@ from typing import Annotated, Any, Final, Literal
 
 from unbounded.custom_components import NO_MEMORY, part_of
 from unbounded.errors import ConfigError, did_you_mean
-from unbounded.experiments.config.moved import moved_hint
 from unbounded.options import (
     Count,
     CountOrNone,
@@ -442,8 +441,7 @@ def _unknown(data: Mapping[str, Any], kind: type, where: str) -> list[str]:
     for name, value in data.items():
         if name not in names:
             what = f"{where.rstrip('.') or 'a config'} has no option {name!r}"
-            hint = moved_hint(f"{where}{name}") or did_you_mean(name, names)
-            errors.append(f"{what}.{hint} Valid: {', '.join(names)}.")
+            errors.append(f"{what}.{did_you_mean(name, names)} Valid: {', '.join(names)}.")
         elif not where and name in _TYPED:
             if isinstance(value, Mapping):
                 errors += _unknown(value, _TYPED[name], f"{name}.")

@@ -18,7 +18,6 @@ from unbounded.custom_components import is_path
 from unbounded.errors import ConfigError, did_you_mean, unknown
 from unbounded.experiments.config import plain_yaml
 from unbounded.experiments.config.compose import PARTS, component_places, joined, nested
-from unbounded.experiments.config.moved import moved_hint
 from unbounded.experiments.config.presets import PRESETS, PROTOCOLS
 from unbounded.experiments.config.schema import all_options, is_entry, unknown_options
 from unbounded.experiments.trials.grid import (
@@ -203,7 +202,7 @@ def option_error(name: str) -> str:
     inside = [option for option in known if option.startswith(f"{name}.")]
     if inside:
         return f"{name!r} is a section, not an option; name an option in it, such as {inside[0]}"
-    hint = moved_hint(name) or did_you_mean(name, known)
+    hint = did_you_mean(name, known)
     return f"unknown option {name!r}.{hint} `unbounded train --help` lists the options"
 
 
