@@ -18,7 +18,7 @@ from unbounded.experiments.config.compose import composed, preset_of
 from unbounded.experiments.config.schema import to_dict
 from unbounded.experiments.run.run import train_run
 from unbounded.experiments.tables.published import published
-from unbounded.experiments.tables.reproduce import draw_tasks, plan, reproduce, write_table
+from unbounded.experiments.tables.reproduce import draw_tasks, plan_text, reproduce, write_table
 from unbounded.experiments.tables.results import copy_reports, read_results
 from unbounded.experiments.tables.runs_file import RUNS, add_to_runs_file, read_runs_file
 from unbounded.experiments.tables.table_data import run_json
@@ -274,7 +274,9 @@ def test_a_truncated_file_of_runs_is_named_with_advice(tmp_path: Path) -> None:
 def test_end_to_end(tmp_path: Path) -> None:
     corpus = tiny_corpus(tmp_path / "corpus")
     study = tiny_study(corpus, seeds=[1])
-    assert "4 of 4 runs to train" in plan(study, study.trials, tmp_path / "runs", tmp_path / "out")
+    assert "4 of 4 runs to train" in plan_text(
+        study, study.trials, tmp_path / "runs", tmp_path / "out"
+    )
     lines: list[str] = []
     runs, out = tmp_path / "runs", tmp_path / "out"
 

@@ -17,7 +17,7 @@ from unbounded.experiments.run.run import train_run
 from unbounded.experiments.run.run_lock import lock
 from unbounded.experiments.run.verification import verify_run
 from unbounded.experiments.tables import reproduce as module
-from unbounded.experiments.tables.reproduce import plan, reproduce
+from unbounded.experiments.tables.reproduce import plan_text, reproduce
 from unbounded.experiments.tables.results import copy_reports
 from unbounded.experiments.tables.runs_file import RUNS, VERIFIED, read_runs_file
 from unbounded.experiments.trials.trial import Outcome
@@ -41,7 +41,9 @@ def call(study, folder, jobs=1, **options):
 
 def test_a_second_call_after_a_finished_study_trains_nothing(tmp_path):
     study = tiny_study(seeds=[0])
-    assert "2 of 2 runs to train" in plan(study, study.trials, tmp_path / "runs", tmp_path / "out")
+    assert "2 of 2 runs to train" in plan_text(
+        study, study.trials, tmp_path / "runs", tmp_path / "out"
+    )
     result, output = call(study, tmp_path)
     assert result.failed == ()
     assert "0 of 2 runs are already finished" in output
@@ -62,7 +64,9 @@ def test_a_second_call_after_a_finished_study_trains_nothing(tmp_path):
     assert again.table == result.table
     after = {path: path.stat().st_mtime_ns for path in (tmp_path / "runs").rglob("metrics.jsonl")}
     assert after == before
-    assert "0 of 2 runs to train" in plan(study, study.trials, tmp_path / "runs", tmp_path / "out")
+    assert "0 of 2 runs to train" in plan_text(
+        study, study.trials, tmp_path / "runs", tmp_path / "out"
+    )
 
 
 def test_a_study_may_have_its_runs_verified(tmp_path, monkeypatch):
@@ -72,7 +76,7 @@ def test_a_study_may_have_its_runs_verified(tmp_path, monkeypatch):
 
     study = asking(3)
     folder = train_run(study.trials[0].config, root=tmp_path / "runs", quiet=True).folder
-    dry = plan(study, study.trials, tmp_path / "runs", tmp_path / "out")
+    dry = plan_text(study, study.trials, tmp_path / "runs", tmp_path / "out")
     assert f"  trained         4 batches  {study.trials[0].name}  copy/queue\n" in dry
     assert dry.endswith("0 of 1 runs to train, 1 trained but not verified")
     asked = []
@@ -97,7 +101,7 @@ def test_a_study_may_have_its_runs_verified(tmp_path, monkeypatch):
     assert '"certainty" is the certainty of' in result.table
     again, output = call(study, tmp_path)
     assert asked[1:] == [[]]
-    dry = plan(study, study.trials, tmp_path / "runs", tmp_path / "out")
+    dry = plan_text(study, study.trials, tmp_path / "runs", tmp_path / "out")
     assert f"  finished        4 batches  {study.trials[0].name}  copy/queue\n" in dry
     assert dry.endswith("0 of 1 runs to train")
     assert again.table == result.table

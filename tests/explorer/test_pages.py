@@ -25,7 +25,7 @@ from unbounded.explorer.model_data import model_tensors
 from unbounded.explorer.page import MARK, built_in_runs, html, template, write_page
 from unbounded.explorer.run_data import run_data
 from unbounded.explorer.task_data import no_rule, rule_of, samples_of, task_data
-from unbounded.explorer.weights import agreement, as_in_page, packed, unpacked
+from unbounded.explorer.weights import agreement, as_in_page, packed_weights, unpacked_weights
 from unbounded.models.memory_model import MemoryModel
 from unbounded.rnn.room import drops_are_meant
 from unbounded.tasks import LengthRange, make_task
@@ -126,9 +126,9 @@ def test_packed_weights_can_be_unpacked(precision: str) -> None:
         "empty": torch.zeros(0, 3),
         "b": torch.tensor([1.5, 3.0], dtype=torch.float64),
     }
-    weights = json.loads(json.dumps(packed(tensors, precision)))
+    weights = json.loads(json.dumps(packed_weights(tensors, precision)))
     assert weights["tensors"]["filled"] == {"shape": [2, 2], "fill": 1e-6}
-    back = unpacked(weights)
+    back = unpacked_weights(weights)
     for name, tensor in tensors.items():
         np.testing.assert_array_equal(back[name].numpy(), tensor.double().numpy())
 
@@ -138,11 +138,11 @@ def test_int8_weights_are_within_half_a_quantization_step() -> None:
     weight = torch.randn(5, 7) * torch.logspace(-3, 3, 5)[:, None]
     weight[2] = 0.0
     tensors = {"heads.weight": weight, "heads.bias": torch.tensor([0.1, -2.0])}
-    weights = json.loads(json.dumps(packed(tensors, "int8")))
+    weights = json.loads(json.dumps(packed_weights(tensors, "int8")))
     assert set(weights["tensors"]) == {"heads.weight"}
     assert weights["rest"]["precision"] == "float16"
     assert len(base64.b64decode(weights["data"])) == 35
-    back = unpacked(weights)
+    back = unpacked_weights(weights)
     steps = weight.abs().amax(dim=1, keepdim=True).double() / 127
     assert bool(((back["heads.weight"] - weight).abs() <= 0.5001 * steps).all())
     assert back["heads.bias"].tolist() == tensors["heads.bias"].half().tolist()
@@ -150,7 +150,7 @@ def test_int8_weights_are_within_half_a_quantization_step() -> None:
 
 def test_an_unknown_precision_is_an_error() -> None:
     with pytest.raises(ChoiceError, match="unknown precision 'int4'"):
-        packed({}, "int4")
+        packed_weights({}, "int4")
 
 
 def tiny_model(task: Any, **options: Any) -> MemoryModel:
@@ -199,7 +199,10 @@ def test_weights_too_large_for_half_precision_are_stored_in_float32(weights: str
     assert large["precision"] == "float32"
     assert "heads.bias" in large["tensors"]
     assert ("heads.weight" in large["tensors"]) == (weights == "half")
-    assert unpacked(stored)["heads.bias"].float().tolist() == layer.layers[0].heads.bias.tolist()
+    assert (
+        unpacked_weights(stored)["heads.bias"].float().tolist()
+        == layer.layers[0].heads.bias.tolist()
+    )
 
 
 def test_int8_is_used_on_request_and_changes_no_answer() -> None:
@@ -209,7 +212,7 @@ def test_int8_is_used_on_request_and_changes_no_answer() -> None:
     assert run["weights"]["precision"] == "int8"
     assert run["note"].startswith("Weights in 8 bits: 32 of 32 test strings have the same")
     in_page = as_in_page(model, "int8")
-    stored, own = unpacked(run["weights"]), model_tensors(in_page)
+    stored, own = unpacked_weights(run["weights"]), model_tensors(in_page)
     assert set(stored) == set(own)
     for name, tensor in own.items():
         np.testing.assert_allclose(tensor.numpy(), stored[name].numpy(), rtol=1e-6)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.explorer import vectors
 from unbounded.explorer.model_data import CONTROLLERS, model_data, model_tensors
-from unbounded.explorer.weights import unpacked
+from unbounded.explorer.weights import unpacked_weights
 from unbounded.memories.as_data import KINDS, memory_data
 
 MEMORIES: list[dict[str, Any]] = json.loads((vectors.FOLDER / "memories.json").read_text())
@@ -42,7 +42,7 @@ def test_models(seed: int, case: dict[str, Any]) -> None:
     model = vectors.model_of(case["options"], seed)
     assert case["model"] == model_data(model)
     # Drawn again by torch's generator, whose numbers are the same on all platforms.
-    stored = unpacked(case["weights"])
+    stored = unpacked_weights(case["weights"])
     for name, tensor in model_tensors(model).items():
         np.testing.assert_allclose(stored[name], tensor.numpy(), rtol=1e-9, atol=1e-12)
     logits = vectors.model_logits(model, case["tokens"])

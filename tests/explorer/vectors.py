@@ -16,7 +16,7 @@ import torch
 
 from unbounded.explorer.model_data import model_data, model_tensors
 from unbounded.explorer.run_data import run_data
-from unbounded.explorer.weights import packed
+from unbounded.explorer.weights import packed_weights
 from unbounded.memories import Memory
 from unbounded.memories.as_data import memory_data
 from unbounded.memories.core import ACTIVATIONS
@@ -343,7 +343,7 @@ def model_case(name: str, options: dict[str, Any], seed: int) -> dict[str, Any]:
         "name": name,
         "options": options,
         "model": model_data(model),
-        "weights": packed(model_tensors(model), "float64"),
+        "weights": packed_weights(model_tensors(model), "float64"),
         "tokens": tokens,
         "logits": model_logits(model, tokens),
     }

@@ -33,7 +33,7 @@ from unbounded.memories.register import Register
 from unbounded.rnn.controllers import elman_cell, gru_cell, lstm_cell
 from unbounded.rnn.heads import apply_heads
 from unbounded.rnn.parity import relative_error
-from unbounded.rnn.recurrence import LoopState, run_recurrence
+from unbounded.rnn.recurrence import RecurrenceState, run_recurrence
 
 #: One of each structure.
 MEMORIES: dict[str, Memory[Any, Any]] = {
@@ -248,7 +248,7 @@ def reference(case: Case) -> tuple[Tensor, tuple[Tensor, ...]]:
         return elman_cell(inputs, state, weights, case.controller.removeprefix("elman_"))
 
     size = 2 if case.controller == "lstm" else 1
-    state = LoopState(
+    state = RecurrenceState(
         case.initial[:size], case.initial[size], case.memory.State(*case.initial[size + 1 :])
     )
     outputs, read_vectors, final = run_recurrence(

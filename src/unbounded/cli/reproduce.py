@@ -77,7 +77,7 @@ def _reproduce(given: Namespace, executor: Executor) -> int:
             if given.dry_run:
                 return 0
     if given.dry_run:
-        print(tables.plan(study, trials, runs, folder, given.jobs))
+        print(tables.plan_text(study, trials, runs, folder, given.jobs))
         return 0
     if given.table_only:
         if not (folder / RUNS).is_file():

@@ -31,7 +31,7 @@ _LARGEST_HALF: Final = torch.finfo(torch.float16).max
 _MAPS: Final = ("embedding", "weight", "weight_ih", "weight_hh")
 
 
-def packed(tensors: Mapping[str, Tensor], precision: str) -> dict[str, Any]:
+def packed_weights(tensors: Mapping[str, Tensor], precision: str) -> dict[str, Any]:
     """Convert tensors by name to plain data.
 
     A constant tensor is stored as its single number, in any precision.
@@ -69,7 +69,7 @@ def packed(tensors: Mapping[str, Tensor], precision: str) -> dict[str, Any]:
     data = base64.b64encode(joined.numpy().tobytes()).decode("ascii")
     weights = {"precision": precision, "data": data, "tensors": places}
     if rest := {name: tensor for name, tensor in tensors.items() if name not in own}:
-        weights["rest"] = packed(rest, "float16" if precision == "int8" else "float32")
+        weights["rest"] = packed_weights(rest, "float16" if precision == "int8" else "float32")
     return weights
 
 
@@ -99,8 +99,8 @@ def in_steps(matrix: Tensor) -> tuple[Tensor, Tensor]:
     return steps, scales
 
 
-def unpacked(weights: Mapping[str, Any]) -> dict[str, Tensor]:
-    """Unpack the tensors from `packed` to float64, as the page does."""
+def unpacked_weights(weights: Mapping[str, Any]) -> dict[str, Tensor]:
+    """Unpack the tensors from `packed_weights` to float64, as the page does."""
     kinds = {"int8": "<i1", "float16": "<f2", "float32": "<f4", "float64": "<f8"}
     raw = base64.b64decode(weights["data"])
     numbers = torch.from_numpy(
@@ -117,7 +117,7 @@ def unpacked(weights: Mapping[str, Any]) -> dict[str, Tensor]:
         if "scales" in place:
             tensor = tensor * torch.tensor(place["scales"], dtype=torch.float64)[:, None]
         tensors[name] = tensor
-    return tensors | (unpacked(weights["rest"]) if "rest" in weights else {})
+    return tensors | (unpacked_weights(weights["rest"]) if "rest" in weights else {})
 
 
 def as_in_page(model: MemoryModel, precision: str) -> MemoryModel:
@@ -137,7 +137,7 @@ def as_in_page(model: MemoryModel, precision: str) -> MemoryModel:
                 tensor.copy_(tensor.to(halves))
         if precision == "int8":
             # `maps` shares its memory with the parameters of the copy.
-            stored = unpacked(packed(before, "int8"))
+            stored = unpacked_weights(packed_weights(before, "int8"))
             for name, tensor in maps.items():
                 tensor.copy_(stored[name])
     return rounded
@@ -227,4 +227,4 @@ def weights_data(
             break
         reasons.append(answers.error)
     note = f"Weights in {_WORDS[chosen]}{': ' if reasons else ''}{'; '.join(reasons)}."
-    return packed(model_tensors(model), chosen), note
+    return packed_weights(model_tensors(model), chosen), note

@@ -72,7 +72,7 @@ def memory_errors(part: str | Part, hidden_size: int) -> list[str]:
     if name == NO_MEMORY:
         return option_errors("memory 'none'", lambda: None, options)
     try:
-        factory = part_factory("memory", name, None)
+        factory = memory_factory(name)
     except (ChoiceError, ConfigError) as error:
         return _texts(error)
     errors = option_errors(f"memory {name!r}", factory, options, filled=("width", "count"))
@@ -118,32 +118,24 @@ def _parameters(memory: Memory[Any, Any]) -> list[Any]:
     return [heads, memory.read_vector_size, learned, memory.writes_first]
 
 
-def can_read_only(part: str | Part, hidden_size: int) -> bool:
-    """Whether writes to a memory can be disabled; False with errors or without a memory."""
+def valid_memory(part: str | Part, hidden_size: int) -> Memory[Any, Any] | None:
+    """Create a memory by name; None for no memory, and for a memory with errors."""
     if split_part(part)[0] == NO_MEMORY or memory_errors(part, hidden_size):
-        return False
-    return bool(make_memory(part, hidden_size).write_strengths)
-
-
-def uses_lengths(part: str | Part, hidden_size: int) -> bool:
-    """Whether a memory uses the lengths of its sequences; False with errors or without a memory."""
-    if split_part(part)[0] == NO_MEMORY or memory_errors(part, hidden_size):
-        return False
-    return make_memory(part, hidden_size).uses_lengths
+        return None
+    return make_memory(part, hidden_size)
 
 
 def can_be_shown(part: str | Part, hidden_size: int) -> bool:
     """Whether the explorer supports a memory; True without a memory."""
-    if split_part(part)[0] == NO_MEMORY or memory_errors(part, hidden_size):
-        return True
-    return has_name(make_memory(part, hidden_size))
+    memory = valid_memory(part, hidden_size)
+    return memory is None or has_name(memory)
 
 
 def controller_errors(part: str | Part, memory: Any, hidden_size: int) -> list[str]:
     """The errors of a controller's name and options, given the name of the memory."""
     name, options = split_part(part)
     try:
-        factory = part_factory("controller", memory, name)
+        factory = controller_factory(name, memory)
     except (ChoiceError, ConfigError) as error:
         return _texts(error)
     if "memory" in options_of(factory) and isinstance(options.get("memory"), str | Mapping):
@@ -167,20 +159,28 @@ def controller_errors(part: str | Part, memory: Any, hidden_size: int) -> list[s
     return []
 
 
-def part_factory(kind: str, memory: Any, controller: Any) -> Callable[..., Any]:
-    """The class or callable of a memory, or of a controller for that memory.
+def memory_factory(name: Any) -> Callable[..., Any]:
+    """The class or callable of a memory.
 
-    Args:
-        kind: "memory" or "controller". memory, controller: names, or mappings with a name.
+    Raises:
+        ChoiceError, ConfigError: an unknown name.
+    """
+    return find_part("memory", name, {NO_MEMORY: Memory, **MEMORIES}, Memory)
+
+
+def controller_factory(name: Any, memory: Any) -> Callable[..., Any]:
+    """The class or callable of a controller for a memory, a name or a mapping with a name.
+
+    Without a memory, "lstm" and the names of other baselines are complete layers, such as DeepLSTM;
+    with one, "lstm" is the cell LSTMController.
+
     Raises:
         ChoiceError, ConfigError: an unknown name, or a baseline with a memory.
     """
-    name = split_part(memory)[0]
-    if kind == "memory":
-        return find_part("memory", name, {NO_MEMORY: Memory, **MEMORIES}, Memory)
-    without, baseline = name == NO_MEMORY, split_part(controller)[0]
-    is_baseline = without and isinstance(baseline, str) and baseline in BASELINES
-    return BASELINES[baseline] if is_baseline else _controller(baseline, name)
+    of_memory = split_part(memory)[0]
+    if of_memory == NO_MEMORY and isinstance(name, str) and name in BASELINES:
+        return BASELINES[name]
+    return _controller(name, of_memory)
 
 
 def make_memory(part: str | Part, hidden_size: int) -> Memory[Any, Any]:

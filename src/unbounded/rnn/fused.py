@@ -25,7 +25,7 @@ from unbounded.rnn.controllers import (
     check_next_state,
 )
 from unbounded.rnn.heads import Heads, apply_heads
-from unbounded.rnn.recurrence import LoopState, run_recurrence
+from unbounded.rnn.recurrence import RecurrenceState, run_recurrence
 
 
 def why_not_fused(
@@ -33,7 +33,7 @@ def why_not_fused(
     heads: Heads,
     memory: Memory[Any, Any],
     x: Tensor,
-    state: LoopState,
+    state: RecurrenceState,
 ) -> str | None:
     """The reason why the fused kernel cannot compute this call; None if it can."""
     # Only these exact types are supported, because a subclass may compute something else.
@@ -149,9 +149,9 @@ def run_fused(
     heads: Heads,
     memory: Memory[Any, Any],
     x: Tensor,
-    state: LoopState,
+    state: RecurrenceState,
     lengths: Tensor | None,
-) -> tuple[Tensor, Tensor, LoopState]:
+) -> tuple[Tensor, Tensor, RecurrenceState]:
     """Compute `run_recurrence` on the kernels."""
     loop = fused_layer(controller, heads, memory)
     hidden, read_vectors, final = loop.run(x, flatten_state(state), lengths)
@@ -181,14 +181,16 @@ def _reference(
     return hidden, read_vectors, *flatten_state(state)
 
 
-def flatten_state(state: LoopState) -> tuple[Tensor, ...]:
+def flatten_state(state: RecurrenceState) -> tuple[Tensor, ...]:
     """Return the tensors of a state in the kernels' order."""
     return (*state.controller, state.read_vector, *state.memory)
 
 
-def _unflatten(tensors: tuple[Tensor, ...], state_size: int, memory: Memory[Any, Any]) -> LoopState:
+def _unflatten(
+    tensors: tuple[Tensor, ...], state_size: int, memory: Memory[Any, Any]
+) -> RecurrenceState:
     controller, (read_vector, *rest) = tensors[:state_size], tensors[state_size:]
-    return LoopState(tuple(controller), read_vector, memory.State(*rest))
+    return RecurrenceState(tuple(controller), read_vector, memory.State(*rest))
 
 
 def why_called(module: nn.Module, name: str) -> str | None:

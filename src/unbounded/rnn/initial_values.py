@@ -13,7 +13,7 @@ from unbounded.memories import Learned, Memory, StateField
 from unbounded.memories.core import without_autocast
 from unbounded.memories.core.memory import READ_VECTOR
 from unbounded.rnn.heads import Heads
-from unbounded.rnn.recurrence import LoopState
+from unbounded.rnn.recurrence import RecurrenceState
 
 
 class InitialMemory(nn.Module):
@@ -120,7 +120,9 @@ class FirstWrite(nn.Module):
         """Return h_0, [H]. This is a call, so that hooks that load h_0 run."""
         return self.hidden
 
-    def write(self, heads: Heads, memory: Memory[Any, Any], state: LoopState) -> LoopState:
+    def write(
+        self, heads: Heads, memory: Memory[Any, Any], state: RecurrenceState
+    ) -> RecurrenceState:
         """Return the state after the write, with its read vector.
 
         Args:
@@ -133,7 +135,7 @@ class FirstWrite(nn.Module):
         )
         with without_autocast(state.read_vector.device):
             read_vector, written = memory.first_write(state.memory, instruction)
-        return LoopState(state.controller, read_vector, written)
+        return RecurrenceState(state.controller, read_vector, written)
 
 
 class InitialController(nn.ParameterList):

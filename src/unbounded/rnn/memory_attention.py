@@ -21,7 +21,7 @@ from unbounded.rnn.half import is_half
 from unbounded.rnn.heads import Heads
 from unbounded.rnn.initial_values import FirstWrite, InitialMemory
 from unbounded.rnn.memory_layer import check_memory
-from unbounded.rnn.recurrence import LoopState
+from unbounded.rnn.recurrence import RecurrenceState
 from unbounded.rnn.room import trimmed, warn_of_drops
 from unbounded.rnn.trace import Trace, replayed
 
@@ -119,7 +119,7 @@ class MemoryAttention(PlainLayer[Any]):
         if self.first_write is None:
             return state
         no_read_vector = torch.empty(batch_size, 0, dtype=dtype, device=like.device)
-        begun = LoopState((), no_read_vector, state)
+        begun = RecurrenceState((), no_read_vector, state)
         return self.first_write.write(self.heads, self.memory, begun).memory
 
     def started(self, state: Any, lengths: Tensor | None, steps: int) -> Any:
@@ -161,7 +161,7 @@ class MemoryAttention(PlainLayer[Any]):
         """Compute all instructions, and carry them out."""
         like = x.new_empty(0)
         self.memory.check_state(state, x.shape[1], like)
-        begun = LoopState((), x.new_empty(x.shape[1], 0), state)
+        begun = RecurrenceState((), x.new_empty(x.shape[1], 0), state)
         state = trimmed(self.memory, begun, x.shape[0], like).memory
         batch_first = x.transpose(0, 1)
         fields = self.heads(batch_first.flatten(0, 1))

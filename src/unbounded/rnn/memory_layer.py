@@ -19,7 +19,7 @@ from unbounded.rnn.fused import run_fused, why_not_fused
 from unbounded.rnn.half import is_half
 from unbounded.rnn.heads import Heads
 from unbounded.rnn.initial_values import FirstWrite, InitialController, InitialMemory
-from unbounded.rnn.recurrence import LoopState, Recorder, run_recurrence
+from unbounded.rnn.recurrence import Recorder, RecurrenceState, run_recurrence
 
 
 class MemoryLayer(nn.Module):
@@ -118,7 +118,7 @@ class MemoryLayer(nn.Module):
         """A tensor with the dtype and device of the layer."""
         return as_called(self.heads, self.heads.weight)
 
-    def initial_state(self, batch_size: int, lengths: Tensor | None = None) -> LoopState:
+    def initial_state(self, batch_size: int, lengths: Tensor | None = None) -> RecurrenceState:
         """Return the initial state of this layer, tensors [B, ...].
 
         Args:
@@ -143,31 +143,31 @@ class MemoryLayer(nn.Module):
         if lengths is not None and self.memory.uses_lengths:
             memory = self.memory.started(memory, lengths)
         read_vector = self.memory.initial_read_vector(batch_size, dtype, like.device, learned)
-        state = LoopState(controller, read_vector, memory)
+        state = RecurrenceState(controller, read_vector, memory)
         if self.first_write is not None:
             state = self.first_write.write(self.heads, self.memory, state)
         return state
 
-    def emptied(self, state: LoopState, sequences: Tensor | None) -> LoopState:
+    def emptied(self, state: RecurrenceState, sequences: Tensor | None) -> RecurrenceState:
         """Reset memory and read vector of `state`, for all or for `sequences`, bool [B]."""
         empty = self.initial_state(state.read_vector.shape[0])
         if sequences is None:
-            return LoopState(state.controller, empty.read_vector, empty.memory)
+            return RecurrenceState(state.controller, empty.read_vector, empty.memory)
         check_shape("sequences", sequences, tuple(state.read_vector.shape[:1]))
         if sequences.dtype != torch.bool:
             raise DTypeError(f"sequences: expected dtype bool, got {sequences.dtype}.")
         read_vector = torch.where(sequences.unsqueeze(-1), empty.read_vector, state.read_vector)
         memory = self.memory.hold(sequences, empty.memory, state.memory)
-        return LoopState(state.controller, read_vector, memory)
+        return RecurrenceState(state.controller, read_vector, memory)
 
     def forward(
         self,
         x: Tensor,
-        state: LoopState,
+        state: RecurrenceState,
         lengths: Tensor | None = None,
         backend: str = "auto",
         recorder: Recorder | None = None,
-    ) -> tuple[Tensor, LoopState]:
+    ) -> tuple[Tensor, RecurrenceState]:
         """Run over a sequence.
 
         Args:
@@ -193,7 +193,7 @@ class MemoryLayer(nn.Module):
         return self.read_out(self.seen(hidden, read_vectors), lengths), last
 
     def _takes_kernel(
-        self, x: Tensor, state: LoopState, backend: str, recorder: Recorder | None
+        self, x: Tensor, state: RecurrenceState, backend: str, recorder: Recorder | None
     ) -> bool:
         if recorder is not None:
             return False  # no warning, because the documentation says that traces use the reference
@@ -214,7 +214,7 @@ class MemoryLayer(nn.Module):
         steps = torch.arange(seen.shape[0], device=seen.device)
         return output * (steps.unsqueeze(1) < lengths).unsqueeze(-1)
 
-    def _check_state(self, state: LoopState, batch_size: int) -> None:
+    def _check_state(self, state: RecurrenceState, batch_size: int) -> None:
         like = self.like
         for name, tensor in zip(("hidden", "cell"), state.controller, strict=False):
             check_shape(f"state.{name}", tensor, (batch_size, self.hidden_size))

@@ -19,7 +19,7 @@ from unbounded.rnn.call import Call, Lengths, as_lengths, check_inputs, new_call
 from unbounded.rnn.controllers import ControllerFactory, input_width
 from unbounded.rnn.half import is_half, run_in_float32
 from unbounded.rnn.memory_layer import MemoryLayer
-from unbounded.rnn.recurrence import LoopState, Recorder
+from unbounded.rnn.recurrence import Recorder, RecurrenceState
 from unbounded.rnn.room import trimmed, warn_of_drops
 from unbounded.rnn.state import (
     MemoryRNNState,
@@ -330,10 +330,10 @@ class MemoryRNN(nn.Module):
     def _run_layers(
         self,
         x: Tensor,
-        states: Sequence[LoopState],
+        states: Sequence[RecurrenceState],
         lengths: Tensor | None,
         recorders: Sequence[Recorder | None],
-    ) -> tuple[Tensor, list[LoopState]]:
+    ) -> tuple[Tensor, list[RecurrenceState]]:
         """Run each layer on the outputs of the layer below.
 
         Args:
@@ -342,7 +342,7 @@ class MemoryRNN(nn.Module):
         Returns:
             the last layer's output [T, B, directions O], and the states.
         """
-        last: list[LoopState] = []
+        last: list[RecurrenceState] = []
         outputs: list[Tensor] = []
         for place, layer in enumerate(self.layers):
             is_backward = place % self.directions == 1
@@ -357,7 +357,7 @@ class MemoryRNN(nn.Module):
                     x = F.dropout(x, self.dropout, self.training)
         return x, last
 
-    def _parted(self, state: MemoryRNNState) -> list[LoopState]:
+    def _parted(self, state: MemoryRNNState) -> list[RecurrenceState]:
         """The state of each layer and direction."""
         size = self.all_layers()[0].controller.state_size
         return parted(state, len(self.layers), size, self.memory.State)

@@ -19,7 +19,7 @@ from unbounded.memories.core import without_autocast
 from unbounded.rnn.controllers import ControllerState, check_next_state
 
 
-class LoopState(NamedTuple):
+class RecurrenceState(NamedTuple):
     """Carried state of one layer's loop between steps.
 
     Fields:
@@ -83,10 +83,10 @@ def run_recurrence(
     heads: Callable[[Tensor], tuple[Tensor, ...]],
     memory: Memory[Any, Any],
     inputs: Tensor,
-    state: LoopState,
+    state: RecurrenceState,
     lengths: Tensor | None = None,
     recorder: Recorder | None = None,
-) -> tuple[Tensor, Tensor, LoopState]:
+) -> tuple[Tensor, Tensor, RecurrenceState]:
     """Run the loop over time.
 
     Args:
@@ -127,5 +127,5 @@ def run_recurrence(
         )
         if recorder is not None:
             recorder.record(instruction, read_vector, memory_state)
-    last = LoopState(controller_state, read_vector, memory_state)
+    last = RecurrenceState(controller_state, read_vector, memory_state)
     return torch.stack(outputs), torch.stack(read_vectors), last

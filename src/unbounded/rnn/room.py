@@ -13,7 +13,7 @@ from torch import Tensor
 from unbounded.checks import is_batched, is_traced
 from unbounded.errors import RoomWarning, say_once
 from unbounded.memories import Memory, SuperpositionMemory
-from unbounded.rnn.recurrence import LoopState
+from unbounded.rnn.recurrence import RecurrenceState
 
 _DROPS_ARE_MEANT: ContextVar[bool] = ContextVar("drops_are_meant", default=False)
 
@@ -56,7 +56,9 @@ def warn_of_drops(memory: Memory[Any, Any], steps: int) -> None:
 _TRIM_ROWS = 64
 
 
-def trimmed(memory: Memory[Any, Any], state: LoopState, steps: int, like: Tensor) -> LoopState:
+def trimmed(
+    memory: Memory[Any, Any], state: RecurrenceState, steps: int, like: Tensor
+) -> RecurrenceState:
     """Return the state without rows of the memory that can no longer be read.
 
     Rows are trimmed once for every _TRIM_ROWS added rows, if calls have that many steps. A state

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from unbounded.errors import ShapeError
 from unbounded.memories.core import check_rows, index_state, map_state, picked, portable
-from unbounded.rnn.recurrence import LoopState
+from unbounded.rnn.recurrence import RecurrenceState
 
 
 @portable
@@ -35,7 +35,7 @@ class MemoryRNNState(NamedTuple):
     memory: Any
 
 
-def joined(states: Sequence[LoopState]) -> MemoryRNNState:
+def joined(states: Sequence[RecurrenceState]) -> MemoryRNNState:
     """Join the states of layers and directions, [B, ...], into one state."""
     if len(states) == 1:
         hidden, *others = (part.unsqueeze(0) for part in states[0].controller)
@@ -51,7 +51,7 @@ def joined(states: Sequence[LoopState]) -> MemoryRNNState:
 
 def parted(
     state: MemoryRNNState, count: int, state_size: int, memory_state: type[tuple[Any, ...]]
-) -> list[LoopState]:
+) -> list[RecurrenceState]:
     """Split a state into states of `count` layers and directions with `state_size` tensors each.
 
     Plain tuples of the same structure are accepted, because common functions that detach states
@@ -100,7 +100,8 @@ def parted(
                 f"returned it, got {type(memory).__name__}{_kinds(memory)}."
             )
     return [
-        LoopState(tuple(part[k] for part in parts), read_vectors[k], named[k]) for k in range(count)
+        RecurrenceState(tuple(part[k] for part in parts), read_vectors[k], named[k])
+        for k in range(count)
     ]
 
 

@@ -23,13 +23,13 @@ from unbounded.rnn.fused import (
 )
 from unbounded.rnn.memory_layer import MemoryLayer
 from unbounded.rnn.memory_rnn import MemoryRNN
-from unbounded.rnn.recurrence import LoopState
+from unbounded.rnn.recurrence import RecurrenceState
 from unbounded.rnn.state import joined, parted
 
 _KEPT: Final = 2
 
 
-class StaticRecurrence:
+class CarriedRecurrence:
     """Recurrences over different numbers of steps, with one carried state.
 
     Buffers are kept for the last two numbers of steps: one for full chunks, one for a batch's last
@@ -191,9 +191,9 @@ class StaticBufferMemory:
         self._weights = loop.weights
         with torch.no_grad():
             self._first = self._full(layer.initial_state(batch_size))
-        self._run = StaticRecurrence(loop, self._first)
+        self._run = CarriedRecurrence(loop, self._first)
         hidden, (read_vector, *memory) = self._run.split(controller.state_size)
-        self.state = joined([LoopState(hidden, read_vector, layer.memory.State(*memory))])
+        self.state = joined([RecurrenceState(hidden, read_vector, layer.memory.State(*memory))])
 
     def set_state(self, state: Any) -> None:
         """See `StaticBufferLayer`."""
@@ -217,7 +217,7 @@ class StaticBufferMemory:
         """See `StaticBufferLayer`."""
         self._run.advance()
 
-    def _full(self, state: LoopState) -> list[Tensor]:
+    def _full(self, state: RecurrenceState) -> list[Tensor]:
         """The state's tensors in the kernels' order, padded to the memory's largest size."""
         fields = [
             part if field.most_rows is None else field.padded_to(part, field.most_rows)
@@ -258,7 +258,7 @@ class StaticBufferControllers:
             first = [weight_ih.new_zeros(batch_size, units) for _ in kind.state]
             first += empty_register(weight_ih, batch_size)
             loop = fused_controller(name, layer_weights, wide=wide)
-            self._runs.append(StaticRecurrence(loop, first, of_x=k > 0))
+            self._runs.append(CarriedRecurrence(loop, first, of_x=k > 0))
         self._size = len(kind.state)
         states = tuple(run.split(self._size)[0] for run in self._runs)
         self.state: tuple[Any, ...] = states[0] if skip_input is None else states

@@ -34,8 +34,8 @@ from unbounded.models.memory_model import initialization_errors, map_errors
 from unbounded.models.model_parts import (
     BASELINES_WITH_KERNEL,
     ONLY_BASELINES,
-    can_read_only,
     changed_memory_errors,
+    valid_memory,
 )
 from unbounded.models.sequence_model import dropout_errors, tie_errors
 from unbounded.options import field_errors, field_kinds, value_error
@@ -180,8 +180,8 @@ def evaluation_of(config: RunConfig) -> EvaluationConfig:
 def model_errors(model: ModelConfig) -> list[str]:
     """Errors of a model's options that contradict each other, one line each."""
     found: list[str] = []
-    able = can_read_only(model.memory, model.hidden_size)
-    if model.answer_writes is False and not able:
+    memory = valid_memory(model.memory, model.hidden_size)
+    if model.answer_writes is False and not (memory is not None and memory.write_strengths):
         found.append(
             f"model.answer_writes: memory {model.memory['name']!r} cannot be kept from writing; "
             "give null (no writes if the memory supports it) or true"

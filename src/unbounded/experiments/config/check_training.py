@@ -6,13 +6,12 @@ import math
 from typing import Any
 
 from unbounded.checks import check_choice
-from unbounded.custom_components import NO_MEMORY
 from unbounded.errors import collected
 from unbounded.evaluation.metric_sets import MetricSet
 from unbounded.experiments.config.components import build, option_at
 from unbounded.experiments.config.schema import HardeningConfig, RunConfig, TrainingConfig
 from unbounded.memories import Memory, SuperpositionMemory, TuringTape
-from unbounded.models.model_parts import make_memory
+from unbounded.models.model_parts import valid_memory
 from unbounded.tasks import LengthRange
 from unbounded.training.optimizers import OPTIMIZERS
 
@@ -194,10 +193,4 @@ def grows(config: RunConfig) -> bool:
 
 
 def _memory(config: RunConfig) -> Memory[Any, Any] | None:
-    """The memory in a config; None if it has no memory or a memory with errors."""
-    if config.model.memory.get("name") == NO_MEMORY:
-        return None
-    try:
-        return make_memory(config.model.memory, max(config.model.hidden_size, 1))
-    except (ValueError, TypeError):
-        return None
+    return valid_memory(config.model.memory, max(config.model.hidden_size, 1))

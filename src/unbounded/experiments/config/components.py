@@ -21,7 +21,13 @@ from unbounded.experiments.config.schema import (
     effective,
 )
 from unbounded.memories import MEMORIES
-from unbounded.models.model_parts import OF_LAYER, controller_errors, memory_errors, part_factory
+from unbounded.models.model_parts import (
+    OF_LAYER,
+    controller_errors,
+    controller_factory,
+    memory_errors,
+    memory_factory,
+)
 from unbounded.options import Option, option_errors, options_of
 from unbounded.tasks import TASKS, LengthRange, task_factory
 from unbounded.training.hooks import (
@@ -96,9 +102,9 @@ def factory_at(place: str, name: object, model: ModelConfig) -> Callable[..., An
     if place == "model.memory":
         if name == NO_MEMORY:
             return no_memory
-        return part_factory("memory", name, None)
+        return memory_factory(name)
     if place == "model.controller":
-        return part_factory("controller", model.memory, name)
+        return controller_factory(name, model.memory)
     registry = CHOICES[place].registry
     if not isinstance(name, str) or name not in registry:
         raise ChoiceError(place.rpartition(".")[2].replace("_", " "), name, registry)

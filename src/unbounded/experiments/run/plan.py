@@ -12,7 +12,7 @@ from unbounded.experiments.config.check_training import hardening_of
 from unbounded.experiments.config.components import build
 from unbounded.experiments.config.schema import HardeningConfig, ModelConfig, RunConfig, effective
 from unbounded.models.memory_model import MemoryModel
-from unbounded.models.model_parts import can_read_only, uses_lengths
+from unbounded.models.model_parts import valid_memory
 from unbounded.tasks import LengthRange, Task
 from unbounded.training.options import PhaseOptions
 
@@ -49,9 +49,8 @@ class Plan:
     def _length_token(self, config: ModelConfig) -> int | None:
         if config.controller.get("bidirectional", False):
             return self.task.answer_token
-        return (
-            self.task.source_end_token if uses_lengths(config.memory, config.hidden_size) else None
-        )
+        memory = valid_memory(config.memory, config.hidden_size)
+        return self.task.source_end_token if memory is not None and memory.uses_lengths else None
 
     def evaluator(self, model: Any, place: Place) -> Evaluator:
         """The evaluator of a model."""
@@ -115,7 +114,8 @@ class Plan:
 def reads_only(model: ModelConfig) -> bool:
     """Whether the memory is read-only while answering, if configured and supported."""
     if model.answer_writes is None:
-        return can_read_only(model.memory, model.hidden_size)
+        memory = valid_memory(model.memory, model.hidden_size)
+        return memory is not None and bool(memory.write_strengths)
     return not model.answer_writes
 
 

@@ -290,7 +290,7 @@ def _measured_minutes(study: Study, out: Path) -> dict[str, float]:
     return minutes
 
 
-def plan(study: Study, trials: Sequence[Trial], runs: Path, out: Path, jobs: int = 1) -> str:
+def plan_text(study: Study, trials: Sequence[Trial], runs: Path, out: Path, jobs: int = 1) -> str:
     """The plan for `--dry-run`: a line for each trial, the number of runs to train, and their time.
 
     Each run's name is followed by its cell, an argument for `--only`; a run of several cells shows

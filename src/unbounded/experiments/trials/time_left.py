@@ -81,7 +81,7 @@ def share_done(trial: Trial, runs: Path) -> float:
     training = trial.config.training
     if training.symbols is not None:
         return 0.0
-    batch, _ = newest(runs / trial.name / "metrics.jsonl")
+    batch, _ = newest(RunFolder.of(runs, trial.config).metrics_file)
     return min(1.0, batch / max(1, training.batches))
 
 

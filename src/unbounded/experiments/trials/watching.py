@@ -9,8 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from unbounded.experiments.run.run_folder import RunFolder
 from unbounded.experiments.trials.time_left import TimeLeft, estimate, newest, scored_now
 from unbounded.experiments.trials.trial import Outcome, Trial
+from unbounded.experiments.trials.work import LOGS
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -109,8 +111,8 @@ class Bars:
                 self._bar_of[trial.name] = self._bars.add_task(
                     trial.name, total=trial.config.training.batches, numbers=""
                 )
-            batch, numbers = newest(self._runs / trial.name / "metrics.jsonl")
-            scored = scored_now(self._runs / "logs" / f"{trial.name}.log")
+            batch, numbers = newest(RunFolder.of(self._runs, trial.config).metrics_file)
+            scored = scored_now(self._runs / LOGS / f"{trial.name}.log")
             self._bars.update(self._bar_of[trial.name], completed=batch, numbers=scored or numbers)
         self._bars.update(self._all, numbers=_left_text(self._left).removeprefix(", "))
 
