@@ -178,6 +178,19 @@ def test_the_time_limit_serves_the_first_and_each_later_attempt(capsys: Capture)
     assert report["batches"] == 1500
 
 
+def test_workers_that_begin_no_run_are_an_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    """Exit code 75 would ask a script to submit such workers again and again."""
+    write(Path("mine.yaml"))
+    monkeypatch.setattr("unbounded.studies.executors.run_plan", lambda *_, **__: True)
+    assert main(["study", "mine.yaml"]) == 1
+    text = capsys.readouterr().err
+    assert (
+        "every worker has ended before it began one of the 4 runs; studies/mine/jobs and " in text
+    )
+
+
 def test_a_metric_of_the_table_is_checked_before_any_run(capsys: Capture) -> None:
     write(Path("mine.yaml"), tiny(table={"columns": ["model.hidden_size"], "metric": "nonsense"}))
     text = failing_study(capsys, "mine.yaml", "--dry-run")
@@ -289,6 +302,8 @@ def test_a_new_study(capsys: Capture) -> None:
         ),
         (["copy", "--table", "xls"], "unknown format 'xls'"),
         (["copy", "--time_limit", "soon"], "expected minutes or hours:minutes:seconds"),
+        (["copy", "--time_limit", "nan"], "minutes or hours:minutes:seconds above 0, got 'nan'"),
+        (["copy", "--time_limit", "0:0"], "minutes or hours:minutes:seconds above 0, got '0:0'"),
         (["mine.yaml", "--data", "x"], "--data: expected in the file; write it into mine.yaml"),
         (["pairs", "--grid", "model.hidden_size=4", "--data", "none.tsv"], "none.tsv"),
         (["mine.yaml", "--seeds", "0:3"], "--seeds: expected in the file; write it into mine.yaml"),

@@ -17,23 +17,26 @@ from unbounded.errors import ConfigError, LabError
 from unbounded.experiments.trials.claims import newest_claims
 from unbounded.experiments.trials.work import WorkOptions
 from unbounded.experiments.trials.workers import PlanWatch
-from unbounded.studies import StudyFolder, study_runs
-from unbounded.studies.executors import Executor, run_plan
+from unbounded.studies import StudyFolder, executors, study_runs
+from unbounded.studies.executors import JOBS, Executor, run_plan
 
 
-def run(folder: StudyFolder, executor: Executor) -> list[str]:
-    messages: list[str] = []
-    watched = PlanWatch(folder.trials(), folder.runs)
-    is_left = run_plan(
+def follow(folder: StudyFolder, executor: Executor, messages: list[str]) -> bool:
+    """Run the plan; return whether runs are left, and add the messages to a list."""
+    return run_plan(
         executor,
         folder.plan_file,
-        watched,
+        PlanWatch(folder.trials(), folder.runs),
         folder.runs,
         watch=lambda running: None,
         ended=lambda outcome: messages.append(outcome.trial.name),
         say=messages.append,
     )
-    assert not is_left
+
+
+def run(folder: StudyFolder, executor: Executor) -> list[str]:
+    messages: list[str] = []
+    assert not follow(folder, executor, messages)
     return messages
 
 
@@ -119,6 +122,45 @@ def test_parameters_of_slurm_reach_it(tmp_path: Path, monkeypatch: pytest.Monkey
     assert given["slurm_partition"] == "gpu"
     assert (given["mem_gb"], given["gpus_per_node"], given["slurm_signal_delay_s"]) == (8, 1, 90)
     assert given["shards"] == [(1, 3), (2, 3), (3, 3)]
+
+
+def test_jobs_in_the_queue_are_followed_and_not_submitted_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("submitit")
+    _, folder = begun(tmp_path / "tiny")
+    jobs = folder.plan_file.parent / JOBS
+    jobs.mkdir()
+    for name in ("7_0", "7_1", "8_0"):
+        (jobs / f"{name}_submitted.pkl").touch()
+    # SLURM has array 7 at the first question, and then no array of this study.
+    squeue, asked = tmp_path / "bin" / "squeue", tmp_path / "asked"
+    squeue.parent.mkdir()
+    squeue.write_text(f"#!/bin/sh\necho 9\n[ -e {asked} ] || echo 7\n: > {asked}\n")
+    squeue.chmod(0o755)
+    monkeypatch.setenv("PATH", str(squeue.parent))
+    monkeypatch.setattr("unbounded.studies.submitit_jobs._SQUEUE_S", 0)
+    messages: list[str] = []
+    assert follow(folder, Executor("slurm"), messages)
+    (message,) = messages
+    assert message.startswith("jobs 7 of this study are in the queue already, and are followed")
+    assert "`scancel 7`" in message
+
+
+def test_watching_without_a_worker_names_the_next_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, folder = begun(tmp_path / "tiny")
+    messages: list[str] = []
+
+    def stop(seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(executors.time, "sleep", stop)
+    with pytest.raises(KeyboardInterrupt):
+        follow(folder, Executor("watch"), messages)
+    (message,) = messages
+    assert message.startswith("no run is in progress; the command without --watch starts workers")
 
 
 def test_an_error_without_slurm_advises_the_local_executor(

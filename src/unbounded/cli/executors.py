@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import sys
 import time
@@ -125,8 +126,10 @@ def executor_of(given: Namespace, **options: Any) -> Executor:
 def stopped(error: Interrupted, executor: Executor) -> int:
     """Report that a signal or the time limit stopped the command, and return the exit code."""
     what = "every run is saved; the same command resumes"
-    if executor.name in (*_SUBMITIT, "watch"):
+    if executor.name in _SUBMITIT:
         what = "the jobs go on; the same command with --watch shows their progress"
+    elif executor.name == "watch":
+        what = "workers that train go on"
     why = str(error)
     if executor.options.time_limit_s is not None and error.number == signal.SIGUSR1:
         why = "stopped: --time_limit is over"
@@ -146,8 +149,10 @@ def seconds_of(text: str | None) -> float | None:
         parts = [float(part) for part in text.split(":")]
     except ValueError:
         parts = []
-    if not 1 <= len(parts) <= 3 or min(parts) < 0:
-        raise ConfigError(f"time_limit: expected minutes or hours:minutes:seconds, got {text!r}")
+    if len(parts) > 3 or not any(parts) or not all(0 <= part < math.inf for part in parts):
+        raise ConfigError(
+            f"time_limit: expected minutes or hours:minutes:seconds above 0, got {text!r}"
+        )
     if len(parts) == 1:
         return 60 * parts[0]
     return sum(part * unit for part, unit in zip(parts, (3600.0, 60.0, 1.0), strict=False))

@@ -249,8 +249,10 @@ def _trials(study: StudyFile) -> tuple[Trial, ...]:
 def _train(given: Namespace, study: StudyFile, folder: StudyFolder) -> int:
     print(f"planning {study.name} ...", file=sys.stderr, flush=True)
     from unbounded.experiments.run.trackers import tracker_errors, tracker_names
+    from unbounded.experiments.trials.claims import newest_claims
+    from unbounded.experiments.trials.work import LOGS, WORKERS
     from unbounded.experiments.trials.workers import PlanWatch
-    from unbounded.studies.executors import run_plan
+    from unbounded.studies.executors import JOBS, run_plan
     from unbounded.studies.session import plan_text, progress_of
 
     trials = _trials(study)
@@ -271,6 +273,7 @@ def _train(given: Namespace, study: StudyFile, folder: StudyFolder) -> int:
         log_with=log_with,
     )
     watched = PlanWatch(trials, folder.runs, retry=given.retry)
+    claims = newest_claims(folder.runs)
     try:
         with progress_of(folder.runs, trials, watched, given.jobs, _say) as (watch, ended):
             is_left = run_plan(
@@ -287,6 +290,14 @@ def _train(given: Namespace, study: StudyFile, folder: StudyFolder) -> int:
     code = _report(study, folder)
     if is_left:
         left = len(watched.waiting)
+        if newest_claims(folder.runs) == claims:
+            jobs, workers = folder.path / JOBS, folder.runs / LOGS / WORKERS
+            print(
+                f"every worker has ended before it began one of the {left} runs; {jobs} and "
+                f"{workers} hold the workers' messages",
+                file=sys.stderr,
+            )
+            return 1
         print(
             f"every worker has ended, and {left} runs are left; the same command resumes",
             file=sys.stderr,

@@ -15,6 +15,8 @@ from unbounded.experiments.trials.work import Shard, WorkOptions, work
 from unbounded.experiments.trials.workers import PlanWatch, run_workers, visible_gpus
 from unbounded.signals import Interrupted, stop_requests
 
+#: Folder in a study's folder for the scripts, messages and results of SLURM's jobs.
+JOBS: Final = "jobs"
 #: Seconds between two checks of workers elsewhere.
 _POLL_S: Final = 1.0
 
@@ -85,7 +87,7 @@ def run_plan(
         _work_here(plan, watched, runs, options, ended, say)
         return False
     if name == "watch":
-        return _follow(watched, None, watch, ended)
+        return _follow(watched, None, watch, ended, say)
     if name == "ray":
         from unbounded.studies.ray_tasks import RayTasks
 
@@ -97,9 +99,15 @@ def run_plan(
             return is_left
         finally:
             tasks.close()
-    from unbounded.studies.submitit_jobs import SubmittedJobs, WorkerJob
+    from unbounded.studies.submitit_jobs import QueuedJobs, SubmittedJobs, WorkerJob
 
-    folder = plan.parent / "jobs"
+    folder = plan.parent / JOBS
+    if name == "slurm" and (queued := QueuedJobs.of(folder)).arrays:
+        say(
+            f"jobs {queued.names} of this study are in the queue already, and are followed; "
+            f"`scancel {' '.join(queued.arrays)}` ends them"
+        )
+        return _follow(watched, queued, watch, ended)
     job = WorkerJob(str(plan.resolve()), str(runs.resolve()), replace(options, time_limit_s=None))
     submitted = SubmittedJobs(
         name, folder, job, jobs, limit_s=options.time_limit_s, parameters=executor.parameters
@@ -139,8 +147,13 @@ def _follow(
     workers: Workers | None,
     watch: Callable[[list[Trial]], None],
     ended: Callable[[Outcome], None],
+    say: Callable[[str], None] | None = None,
 ) -> bool:
-    """Follow workers elsewhere until they have ended, or until every run has ended."""
+    """Follow workers elsewhere until they have ended, or until every run has ended.
+
+    Args:
+        say: is told once if no run is in progress.
+    """
     with stop_requests() as request:
         while True:
             is_over = workers is not None and workers.are_over()
@@ -148,6 +161,12 @@ def _follow(
             for outcome in over:
                 ended(outcome)
             watch(running)
+            if say is not None and watched.waiting and not running:
+                say(
+                    "no run is in progress; the command without --watch starts workers, and queued "
+                    "jobs begin later"
+                )
+                say = None
             if is_over or not watched.waiting:
                 return bool(watched.waiting)
             request.check()

@@ -5,12 +5,13 @@ A job that is stopped before its work is done saves its run and asks SLURM to qu
 
 from __future__ import annotations
 
+import getpass
 import importlib
 import math
 import signal
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -134,7 +135,7 @@ class SubmittedJobs:
             self.jobs = executor.map_array(job, numbers, [jobs] * jobs)
         except submitit.core.utils.FailedJobError as error:
             raise UnboundedError(f"SLURM refuses the jobs: {error}") from error
-        self._asked = 0.0
+        self._queue = QueuedJobs({str(self.jobs[0].job_id).partition("_")[0]})
 
     @property
     def names(self) -> str:
@@ -161,17 +162,45 @@ class SubmittedJobs:
             return True
         if self._cluster != "slurm":
             return all(job.done() for job in self.jobs)
+        return self._queue.are_over()
+
+
+class QueuedJobs:
+    """Job arrays in SLURM's queue.
+
+    Args:
+        arrays: the ids of the arrays.
+    """
+
+    def __init__(self, arrays: Collection[str]) -> None:
+        self.arrays = sorted(arrays)
+        self._asked = 0.0
+
+    @classmethod
+    def of(cls, folder: Path) -> QueuedJobs:
+        """The arrays that were submitted from a folder of jobs and are still in the queue."""
+        # submitit names this file of a job ID_submitted.pkl, or ARRAY_TASK_submitted.pkl.
+        arrays = {path.name.partition("_")[0] for path in folder.glob("*_submitted.pkl")}
+        return cls(arrays & (_in_queue() or set()) if arrays else ())
+
+    @property
+    def names(self) -> str:
+        """The ids of the arrays."""
+        return ", ".join(self.arrays)
+
+    def are_over(self) -> bool:
+        """Whether none of these arrays is in the queue; False if SLURM does not answer."""
         if time.monotonic() - self._asked < _SQUEUE_S:
             return False
         self._asked = time.monotonic()
-        first = str(self.jobs[0].job_id).partition("_")[0]
-        with suppress(OSError, subprocess.SubprocessError):
-            listed = subprocess.run(
-                ["squeue", "--noheader", "--jobs", first, "--format", "%T"],
-                capture_output=True,
-                text=True,
-                timeout=60,
-                check=False,
-            )
-            return listed.returncode == 0 and not listed.stdout.strip()
-        return False
+        queue = _in_queue()
+        return queue is not None and queue.isdisjoint(self.arrays)
+
+
+def _in_queue() -> set[str] | None:
+    """The ids of this user's arrays that are queued or running; None if SLURM does not answer."""
+    command = ["squeue", "--noheader", "--user", getpass.getuser(), "--format", "%F"]
+    with suppress(OSError, subprocess.SubprocessError):
+        listed = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+        return set(listed.stdout.split())
+    return None
