@@ -81,9 +81,15 @@ def test_two_runs_in_one_page(
     folder: Path, tmp_path: Path, opened: list[str], capsys: Capture
 ) -> None:
     page = tmp_path / "both.html"
-    assert main(["explore", str(folder), str(folder), "--export", str(page), "--no-open"]) == 0
+    other = Path(shutil.copytree(folder, tmp_path / "other-seed"))
+    assert main(["explore", str(folder), str(other), "--export", str(page), "--no-open"]) == 0
     assert opened == []
-    assert len(data_of(page.read_text(encoding="utf-8"))["runs"]) == 2
+    runs = data_of(page.read_text(encoding="utf-8"))["runs"]
+    # Equal titles get the names of the folders.
+    assert [run["title"] for run in runs] == [
+        f"queue-lstm on copy: {folder.name}",
+        "queue-lstm on copy: other-seed",
+    ]
     assert f"wrote {page}" in capsys.readouterr().out
 
 
@@ -122,6 +128,7 @@ def test_invalid_run_folders_and_output_files_are_errors(
     capsys: Capture, folder: Path, tmp_path: Path
 ) -> None:
     assert "is not a run folder" in failing(capsys, "explore", str(tmp_path))
+    assert "nothing-here does not exist. " in failing(capsys, "explore", "nothing-here")
     assert "is a folder; name a file" in failing(
         capsys, "explore", str(folder), "--export", str(tmp_path)
     )

@@ -51,7 +51,7 @@ def test_a_run_result_has_an_html_representation(result: RunResult) -> None:
     assert result._repr_html_() == explore(result)._repr_html_()
     gone = RunResult(result.folder / "nowhere", {}, fresh=True)
     assert "<p>Not shown: " in gone._repr_html_()
-    assert "is not a run folder" in gone._repr_html_()
+    assert "nowhere does not exist" in gone._repr_html_()
 
 
 @pytest.mark.parametrize("name", ["copy", "reversal", "anbn", "dyck"])

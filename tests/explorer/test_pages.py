@@ -397,6 +397,8 @@ def test_a_page_replaces_a_page_and_no_other_file(tmp_path: Path) -> None:
     write_page(path, page, overwrite=True)
     with pytest.raises(StorageError, match=r"making folder .* failed"):
         write_page(path / "page.html", page)
+    with pytest.raises(RunExistsError, match="is a folder; name a file in it"):
+        write_page(tmp_path, page, overwrite=True)
     assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
     write_page(tmp_path / "made" / "page.html", page)
     assert (tmp_path / "made" / "page.html").is_file()

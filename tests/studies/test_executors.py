@@ -173,6 +173,14 @@ def test_an_error_without_slurm_advises_the_local_executor(
         run(folder, Executor("slurm"))
     with pytest.raises(ConfigError, match="executor: "):
         run(folder, Executor("local", parameters={"no_such_parameter": 3}))
+    srun = tmp_path / "srun"
+    srun.write_text("#!/bin/sh\n")
+    srun.chmod(0o755)
+    with pytest.raises(ConfigError) as error:
+        run(folder, Executor("slurm", parameters={"partitoin": "cpu"}))
+    assert "unknown parameter of --slurm 'partitoin'. Did you mean 'partition'?" in str(error.value)
+    assert "mem_gb" in str(error.value)
+    assert "--executor local" not in str(error.value)
 
 
 @pytest.mark.parametrize(("name", "extra"), [("slurm", "cluster"), ("ray", "ray")])

@@ -110,6 +110,10 @@ def _of_folders(given: Namespace) -> tuple[list[dict[str, Any]], Path]:
         moments = [run for folder in folders for run in course_of_folder(folder, **options)]
         return moments, folders[0] / COURSE_PAGE
     runs = [run_of_folder(folder, hardened=given.hardened, **options) for folder in folders]
+    titles = [run["title"] for run in runs]
+    for run, title in zip(runs, titles, strict=True):
+        if titles.count(title) > 1:  # runs of one study, say
+            run["title"] = f"{title}: {run['name']}"
     return runs, folders[0] / PAGE
 
 

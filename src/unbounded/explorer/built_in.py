@@ -69,8 +69,11 @@ def _wrong(folder: Path) -> str:
     """A note on the lengths with incorrect strings in the verification; empty if there are none."""
     rows = (verification_of(folder) or {"rows": []})["rows"]
     wrong = [row for row in rows if row["correct"] < row["count"]]
-    parts = [f"{row['correct']} of {row['count']} at length {row['length']}" for row in wrong]
-    return f" Lengths with errors: {', '.join(parts)} exact matches." if parts else ""
+    parts = [
+        f"at length {row['length']}, {row['correct']} of {row['count']} strings are exact matches"
+        for row in wrong
+    ]
+    return f" Lengths with errors: {'; '.join(parts)}." if parts else ""
 
 
 def _by_hand() -> list[dict[str, Any]]:

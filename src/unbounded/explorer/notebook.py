@@ -10,6 +10,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unbounded.checks import check_kind
 from unbounded.errors import ConfigError, DTypeError
 from unbounded.explorer.page import html, write_page
 
@@ -44,7 +45,12 @@ class Page:
         write_page(Path(path), self.html(), overwrite=overwrite)
 
     def beside(self, other: Page) -> Page:
-        """Return a page with the runs of both pages, side by side."""
+        """Return a page with the runs of both pages, side by side.
+
+        Raises:
+            DTypeError: `other` is not a page.
+        """
+        check_kind("other", other, Page, "ub.explore(source) makes one.")
         return Page((*self.runs, *other.runs), self.picture)
 
     def _repr_html_(self) -> str:

@@ -73,9 +73,11 @@ def write_page(path: Path, text: str, *, overwrite: bool = False) -> None:
         text: the page, from `html`.
         overwrite: whether to replace a file that is not a page.
     Raises:
-        RunExistsError: the file exists and is not a page of this library.
+        RunExistsError: the path is a folder, or a file that is not a page of this library.
         StorageError: the file cannot be written.
     """
+    if path.is_dir():
+        raise RunExistsError(f"{path} is a folder; name a file in it")
     if path.exists() and not overwrite and not _is_page(path):
         raise RunExistsError(
             f"{path} exists and is not a page of `unbounded explore`; --overwrite replaces it"

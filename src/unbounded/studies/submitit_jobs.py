@@ -8,6 +8,7 @@ from __future__ import annotations
 import getpass
 import importlib
 import math
+import re
 import signal
 import subprocess
 import time
@@ -17,7 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from unbounded.errors import ConfigError, UnboundedError
+from unbounded.errors import ChoiceError, ConfigError, UnboundedError
 from unbounded.experiments.trials.plan_file import read_plan
 from unbounded.experiments.trials.work import Shard, WorkOptions, work
 from unbounded.studies.frame import need
@@ -127,8 +128,12 @@ class SubmittedJobs:
         except (RuntimeError, ValueError, NameError, TypeError, AssertionError) as error:
             first = str(error).split("\n", 1)[0]
             hint = ""
-            if "srun" in first:
-                hint = ". Is this a login node? --executor local tries it on this machine"
+            if '"srun"' in first:  # there is no SLURM here
+                hint = " --executor local tries it on this machine."
+            unknown = re.match(r"Unknown argument '(\w+)'.*?Valid arguments: (.*)", first)
+            if unknown is not None:
+                names = (*_GENERIC, *unknown[2].split(", "))
+                first = str(ChoiceError("parameter of --slurm", unknown[1], names))
             raise ConfigError(f"executor: {first}{hint}") from error
         numbers = list(range(1, jobs + 1))
         try:

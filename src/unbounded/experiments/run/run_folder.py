@@ -42,7 +42,10 @@ _NEEDED: dict[str, type | tuple[type, ...]] = {
     "config": dict,
 }
 #: Advice in messages on a damaged report of an existing run.
-REMADE = "Delete it, and --resume makes it again from the newest checkpoint"
+REMADE = (
+    "Delete it, and --resume makes it again from the newest checkpoint; for a run of a study, the "
+    "study's command does"
+)
 #: Exceptions that damaged values cause in the code that reads these values.
 OUTCOMES = (
     ArithmeticError,
@@ -163,7 +166,8 @@ class RunFolder:
         there = f"Runs in {where}:{listed}" if runs else f"{where} holds no run."
         if len(begins) > 1:
             raise CheckpointError(f"{name} is a prefix of several runs; name one:{listed}")
-        raise CheckpointError(f"{name} is not a run folder: it has no config.yaml. {there}")
+        why = "is not a run folder: it has no config.yaml" if folder.exists() else "does not exist"
+        raise CheckpointError(f"{name} {why}. {there}")
 
     @property
     def is_run(self) -> bool:
