@@ -186,6 +186,69 @@ def test_invalid_seeds_are_an_error(text: str) -> None:
         ({"exclude": {}}, ""),
         ({"exclude": [3]}, "exclude 1: expected a condition"),
         ({"exclude": [{"model.memry": 1}]}, "exclude: 'model.memry' is no axis."),
+        ({"exclude": [{"model.hidden_size": 7}]}, "exclude 1: model.hidden_size: expected a value"),
+        (
+            {"axes": {"model.memory": ["stack", "queue"]}, "exclude": [{"model.memory": "stck"}]},
+            "got 'stck'. Did you mean 'stack'? Values: stack, queue.",
+        ),
+        (
+            {
+                "axes": {"model.memory": ["stack", "queue"]},
+                "rules": [{"where": {"model.memory": ["stack", "stck*"]}, "set": {}}],
+            },
+            "rules 1: where: model.memory: expected a value of this axis, or a pattern that "
+            "matches one, got 'stck*'. Did you mean 'stack'?",
+        ),
+        (
+            {
+                "axes": {"training.optimizer": {"choice": ["adam", "sgd"]}},
+                "draws": 3,
+                "exclude": [{"training.optimizer": "adm"}],
+            },
+            "Did you mean 'adam'?",
+        ),
+        (
+            {
+                "rules": [{"where": {"model.hidden_size": 4}, "axes": {"training.clip": [1, 2]}}],
+                "exclude": [{"model.hidden_size": 5, "training.clip": 1}],
+            },
+            "exclude 1: expected a condition that matches a cell, got {model.hidden_size: 5, "
+            "training.clip: 1}. No cell has these values together",
+        ),
+        (
+            {
+                "rules": [
+                    {"where": {"model.hidden_size": 4}, "axes": {"training.clip": [1, 2]}},
+                    {"where": {"training.clip": 1}, "set": {}},
+                ]
+            },
+            "rules 2: training.clip is an axis of a rule, so that no rule can refer to it",
+        ),
+        (
+            {"rules": [{"where": {"model.hidden_size": 4}, "axes": ["training.clip"]}]},
+            "rules 1: axes: expected options with lists of values, as in "
+            "{training.learning_rate: [1.0e-3, 1.0e-2]}, got ['training.clip']",
+        ),
+        (
+            {"axes": {"model.memory": [None, "queue"]}},
+            "axes: model.memory: expected a name, or a mapping with a name and options, got null; "
+            "for no memory write none",
+        ),
+        (
+            {"axes": {"model.controller": [None]}},
+            "axes: model.controller: expected a name, or a mapping with a name and options, got "
+            "null",
+        ),
+        ({"axes": {"model.memory.name": [None]}}, "axes: model.memory: expected a name"),
+        ({"base": {"model": {"memory": 3}}}, "base: model.memory: expected a name"),
+        (
+            {"axes": {"size": {"small": {"training.stop": None}}}},
+            "axes: size: small: training.stop: expected a name",
+        ),
+        (
+            {"rules": [{"where": {"model.hidden_size": 4}, "axes": {"hardening": [None]}}]},
+            "rules 1: axes: hardening: expected a name",
+        ),
         ({"rules": [3]}, "rules 1: expected {where"),
         ({"rules": [{"where": {"model.hidden_size": 4}, "sett": {}}]}, "unknown key 'sett'"),
         ({"rules": [{"where": {}, "set": {}}]}, "rules 1: expected a condition"),
