@@ -251,9 +251,12 @@ def _train(given: Namespace, study: StudyFile, folder: StudyFolder) -> int:
     from unbounded.experiments.run.trackers import tracker_errors, tracker_names
     from unbounded.experiments.trials.workers import PlanWatch
     from unbounded.studies.executors import run_plan
+    from unbounded.studies.missing import role_warnings
     from unbounded.studies.session import plan_text, progress_of
 
     trials = _trials(study)
+    for warning in role_warnings(trial.config for trial in trials):
+        print(f"warning: {warning}", file=sys.stderr, flush=True)
     log_with = tracker_names(given.log_with) or study.log_with
     if errors := tracker_errors(log_with):
         raise ConfigError(errors)
@@ -334,7 +337,7 @@ def _read(given: Namespace, study: StudyFile, folder: StudyFolder) -> int:
     runs = study_runs(folder)
     written: list[object] = []
     if given.table is not None:
-        table = table_of(study, runs)
+        table = table_of(study, runs, longer=given.table in ("csv", "parquet"))
         written += write_tables(given.table, table, runs, folder)
         print(latex(table) if given.table == "latex" else table.markdown())
     if given.plot is not None:

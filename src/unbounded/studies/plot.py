@@ -10,6 +10,7 @@ from typing import Any
 from unbounded.errors import ConfigError, did_you_mean
 from unbounded.experiments.trials.study_file import StudyFile
 from unbounded.figures.sweep import draw_sweep
+from unbounded.studies.missing import missing_notes
 from unbounded.studies.run_results import StudyRun, check_metric
 from unbounded.studies.study_table import axis_text, short
 
@@ -50,6 +51,9 @@ def draw_study(
             continue
         label = ", ".join(f"{short(axis)} {axis_text(run.axes.get(axis))}" for axis in lines_by)
         lines.setdefault(label, {}).setdefault(run.axes[against], []).append(value)
+    if not lines:
+        notes = " ".join(missing_notes(runs, [metric]))
+        raise ConfigError(f"plot: no finished run has {metric} and {against}. {notes}".rstrip(". "))
     name = re.sub(r"[^\w.-]+", "_", f"{metric}_by_{short(against)}")
     return draw_sweep(
         lines,

@@ -11,6 +11,7 @@ from typing import Final
 
 from unbounded.errors import ConfigError, UnboundedError
 from unbounded.experiments.config.check import check_all, checked
+from unbounded.experiments.config.check_training import hardening_of
 from unbounded.experiments.config.schema import RunConfig
 from unbounded.experiments.run.build import build_run, make_accelerator, make_place
 from unbounded.experiments.run.phase import Surroundings, run_phase, training_hooks
@@ -118,9 +119,11 @@ def _time(trials: Sequence[Trial], waiting: Sequence[Trial], runs: Path, jobs: i
     mean = sum(budgets) / len(budgets)
     total = estimate(with_jobs([mean] * len(waiting), jobs))
     most = total if total.startswith("less") else f"at most {total}"
+    hardens = any(hardening_of(trial.config) for trial in waiting)
+    budget = "budget" + " and all batches of its hardening" * hardens
     return (
-        f"{most} of training with --jobs {jobs}, if every run uses its whole "
-        f"budget; from timed batches of {counted(len(budgets), 'cell')}"
+        f"{most} of training with --jobs {jobs}, if every run uses its whole {budget}; from timed "
+        f"batches of {counted(len(budgets), 'cell')}"
     )
 
 
@@ -138,7 +141,9 @@ def _timed_budgets(waiting: Sequence[Trial]) -> list[float]:
 
 
 def budget_minutes(config: RunConfig) -> float:
-    """The minutes that a run's full training budget takes, from a few timed batches.
+    """The minutes that a run's training budget and all batches of its hardening take.
+
+    They are estimated from a few timed batches. Checks, validation and scores are not included.
 
     Raises:
         UnboundedError: the config has errors.
@@ -183,7 +188,10 @@ def budget_minutes(config: RunConfig) -> float:
     if training.symbols is not None:
         batches = min(batches, training.symbols / max(1, state.symbols / state.batch))
     minutes = batch_s * batches / 60
-    return minutes if training.minutes is None else min(minutes, training.minutes)
+    if training.minutes is not None:
+        minutes = min(minutes, training.minutes)
+    hardening = hardening_of(config)
+    return minutes + (0.0 if hardening is None else batch_s * hardening.batches / 60)
 
 
 @contextmanager
