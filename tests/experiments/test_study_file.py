@@ -11,8 +11,10 @@ import pytest
 from tests.docs.pages import ROOT
 from tests.studies.tiny_study import tiny, trials, write
 from unbounded.errors import ConfigError, StorageError
+from unbounded.evaluation.metric_sets.base import roles_of
 from unbounded.experiments.config import plain_yaml
-from unbounded.experiments.config.check import check_all
+from unbounded.experiments.config.check import check_all, checked, ranges
+from unbounded.experiments.run.plan import plan
 from unbounded.experiments.trials.study_file import (
     KEYS,
     make_study_file,
@@ -20,6 +22,7 @@ from unbounded.experiments.trials.study_file import (
     read_study,
     study_trials,
 )
+from unbounded.studies.missing import role_warnings
 
 
 def errors(**changes: Any) -> str:
@@ -146,6 +149,7 @@ def test_invalid_seeds_are_an_error(text: str) -> None:
         ({"axes": []}, ""),
         ({"axes": [1]}, "axes: expected a mapping"),
         ({"axes": {"model.hiden_size": [4]}}, "Did you mean 'model.hidden_size'?"),
+        ({"axes": {"seed": [1, 2]}}, "axes: seed is no axis, because every cell has all seeds"),
         ({"axes": {"model.hidden_size": 4}}, "expected a list of values, or a draw"),
         ({"axes": {"model.hidden_size": []}}, "expected a list of values"),
         ({"axes": {"model.hidden_size": [4, 4]}}, "expected each value once"),
@@ -320,6 +324,12 @@ def test_the_template_is_a_study_without_errors() -> None:
     runs = study_trials(make_study_file("template", plain_yaml.load(text)))
     assert len(runs) == 15
     check_all(run.config for run in runs)
+    for run in runs:
+        assert run.config.evaluation["lengths"] == ["1:8", "9:16", "17:32"]
+        planned = plan(run.config, checked(run.config))
+        scored = ranges(run.config.evaluation["lengths"])
+        assert list(roles_of(planned, scored).values()) == ["train", "test", "longer"]
+    assert role_warnings(run.config for run in runs) == []
 
 
 def test_the_example_of_the_page_is_a_study_without_errors() -> None:

@@ -38,6 +38,10 @@ Say = Callable[[str], None]
 #: Greatest number of cells to time, and number of batches of each. The first batch is a warm-up.
 _TIMED_CELLS: Final = 4
 _TIMED_BATCHES: Final = 4
+_RULE_HINT: Final = (
+    "; an option of some cells only belongs into `axes` or `set` of a rule: rules: [{where: "
+    "{model.memory: turing_tape}, axes: {model.memory.slots: [64, 128]}}]"
+)
 #: Greatest number of runs that a plan names.
 _NAMED: Final = 40
 
@@ -51,16 +55,23 @@ def check_trials(trials: Sequence[Trial]) -> None:
     try:
         check_all(trial.config for trial in trials)
     except ConfigError as first:
-        found: dict[str, str] = {}
-        for trial in {trial.cell: trial for trial in trials}.values():
+        found: dict[str, list[str]] = {}
+        cells = {trial.cell: trial for trial in trials}
+        for trial in cells.values():
             try:
                 checked(trial.config)
             except ConfigError as error:
                 for line in error.errors:
-                    found.setdefault(line, trial.cell)
+                    found.setdefault(line, []).append(trial.cell)
         if not found:
             raise ConfigError(first.errors) from None
-        raise ConfigError([f"{line} (in {cell})" for line, cell in found.items()]) from None
+        raise ConfigError(
+            [
+                f"{line} (in {within[0]})"
+                f"{_RULE_HINT * ('has no option' in line and len(within) < len(cells))}"
+                for line, within in found.items()
+            ]
+        ) from None
 
 
 def plan_text(title: str, trials: Sequence[Trial], runs: Path, jobs: int) -> str:

@@ -204,6 +204,8 @@ def option_error(name: str) -> str:
     known = [option for option in all_options() if option not in ("id", "seed")]
     if name in known:
         return ""
+    if name == "seed":
+        return "seed is no axis, because every cell has all seeds; give them as `seeds`"
     place = next((place for place in component_places() if name.startswith(f"{place}.")), None)
     if place is not None or is_entry(name):  # the check of the configs knows these options
         return ""
