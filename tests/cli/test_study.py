@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.cli.failing import Capture, failing
-from tests.studies.tiny_study import TINY, tiny, write
+from tests.studies.tiny_study import TINY, tiny, trials, write
 from unbounded.cli import main
 from unbounded.experiments.trials.claims import newest_claims
 
@@ -264,6 +264,61 @@ def test_a_dry_run_checks_the_folder_and_writes_nothing(capsys: Capture) -> None
     assert {path: path.stat().st_mtime_ns for path in Path("here").rglob("*")} == before
     text = failing_study(capsys, "one.yaml", "--out", "here", "--dry-run", "--log_with", "no_such")
     assert "no_such" in text
+
+
+def test_a_plan_includes_hardening(monkeypatch: pytest.MonkeyPatch) -> None:
+    from unbounded.studies import session
+
+    plain = tiny(seeds=[0])
+    (short, *_), (long, *_) = (
+        trials({**plain, "base": {**plain["base"], "hardening": hardening}})
+        for hardening in ("none", {"name": "gradual", "batches": 10**9, "cool": 0})
+    )
+    assert session.budget_minutes(short.config) < 1e3 < session.budget_minutes(long.config)
+    monkeypatch.setattr(session, "budget_minutes", lambda config: 7.0)
+    text = session.plan_text("x", [long], Path("none"), 1)
+    assert text.endswith(
+        "at most about 7 minutes of training with --jobs 1, if every run uses its whole budget "
+        "and all batches of its hardening; from timed batches of 1 cell"
+    )
+    assert "hardening" not in session.plan_text("x", [short], Path("none"), 1)
+
+
+def copying(**evaluation: Any) -> dict[str, Any]:
+    """The content of the file of a study of copy without hardening."""
+    base = {"task": {"train_lengths": "1:2", "test_lengths": "3:4"}, "hardening": "none",
+            "training": {"batch_size": 1, "validation_count": 2, "accuracy_every": 0},
+            "evaluation": {"count": 1, "multiples": None, **evaluation},
+            "hardware": {"device": "cpu"}}  # fmt: skip
+    return {"preset": "copy", "base": base, "budget": {"batches": 2},
+            "axes": {"model.hidden_size": [4]}}  # fmt: skip
+
+
+def test_a_study_without_a_scored_test_range_has_a_warning(capsys: Capture) -> None:
+    write(Path("mine.yaml"), copying(lengths=["1:2", "3:3"]))
+    assert main(["study", "mine.yaml", "--dry-run"]) == 0
+    err = capsys.readouterr().err
+    assert 'warning: task copy: no scored range has the role "test".' in err
+    assert "1:2 (train), 3:3 (longer)" in err
+    for lengths in (None, ["1:2", "3:4"]):
+        write(Path("mine.yaml"), copying(lengths=lengths))
+        assert main(["study", "mine.yaml", "--dry-run"]) == 0
+        assert "warning" not in capsys.readouterr().err
+    # On streams the first range is the test range, whatever its lengths are.
+    write(Path("mine.yaml"))
+    assert main(["study", "mine.yaml", "--dry-run"]) == 0
+    assert "warning" not in capsys.readouterr().err
+
+
+def test_an_option_that_one_memory_lacks_points_to_rules(capsys: Capture) -> None:
+    axes = {"model.memory": ["stack", "turing_tape"], "model.memory.slots": [64, 128]}
+    write(Path("mine.yaml"), {**copying(), "axes": axes})
+    err = failing_study(capsys, "mine.yaml", "--dry-run")
+    assert "memory 'stack' has no option 'slots'" in err
+    assert "rules: [{where: {model.memory: turing_tape}, axes: {model.memory.slots:" in err
+    write(Path("mine.yaml"), {**copying(), "data": "none.tsv"})
+    err = failing_study(capsys, "mine.yaml", "--dry-run")
+    assert "- data: the task 'copy' reads no data" in err
 
 
 def test_a_new_study(capsys: Capture) -> None:

@@ -11,8 +11,10 @@ import pytest
 from tests.docs.pages import ROOT
 from tests.studies.tiny_study import tiny, trials, write
 from unbounded.errors import ConfigError, StorageError
+from unbounded.evaluation.metric_sets.base import roles_of
 from unbounded.experiments.config import plain_yaml
-from unbounded.experiments.config.check import check_all
+from unbounded.experiments.config.check import check_all, checked, ranges
+from unbounded.experiments.run.plan import plan
 from unbounded.experiments.trials.study_file import (
     KEYS,
     make_study_file,
@@ -20,6 +22,7 @@ from unbounded.experiments.trials.study_file import (
     read_study,
     study_trials,
 )
+from unbounded.studies.missing import role_warnings
 
 
 def errors(**changes: Any) -> str:
@@ -146,6 +149,7 @@ def test_invalid_seeds_are_an_error(text: str) -> None:
         ({"axes": []}, ""),
         ({"axes": [1]}, "axes: expected a mapping"),
         ({"axes": {"model.hiden_size": [4]}}, "Did you mean 'model.hidden_size'?"),
+        ({"axes": {"seed": [1, 2]}}, "axes: seed is no axis, because every cell has all seeds"),
         ({"axes": {"model.hidden_size": 4}}, "expected a list of values, or a draw"),
         ({"axes": {"model.hidden_size": []}}, "expected a list of values"),
         ({"axes": {"model.hidden_size": [4, 4]}}, "expected each value once"),
@@ -186,6 +190,69 @@ def test_invalid_seeds_are_an_error(text: str) -> None:
         ({"exclude": {}}, ""),
         ({"exclude": [3]}, "exclude 1: expected a condition"),
         ({"exclude": [{"model.memry": 1}]}, "exclude: 'model.memry' is no axis."),
+        ({"exclude": [{"model.hidden_size": 7}]}, "exclude 1: model.hidden_size: expected a value"),
+        (
+            {"axes": {"model.memory": ["stack", "queue"]}, "exclude": [{"model.memory": "stck"}]},
+            "got 'stck'. Did you mean 'stack'? Values: stack, queue.",
+        ),
+        (
+            {
+                "axes": {"model.memory": ["stack", "queue"]},
+                "rules": [{"where": {"model.memory": ["stack", "stck*"]}, "set": {}}],
+            },
+            "rules 1: where: model.memory: expected a value of this axis, or a pattern that "
+            "matches one, got 'stck*'. Did you mean 'stack'?",
+        ),
+        (
+            {
+                "axes": {"training.optimizer": {"choice": ["adam", "sgd"]}},
+                "draws": 3,
+                "exclude": [{"training.optimizer": "adm"}],
+            },
+            "Did you mean 'adam'?",
+        ),
+        (
+            {
+                "rules": [{"where": {"model.hidden_size": 4}, "axes": {"training.clip": [1, 2]}}],
+                "exclude": [{"model.hidden_size": 5, "training.clip": 1}],
+            },
+            "exclude 1: expected a condition that matches a cell, got {model.hidden_size: 5, "
+            "training.clip: 1}. No cell has these values together",
+        ),
+        (
+            {
+                "rules": [
+                    {"where": {"model.hidden_size": 4}, "axes": {"training.clip": [1, 2]}},
+                    {"where": {"training.clip": 1}, "set": {}},
+                ]
+            },
+            "rules 2: training.clip is an axis of a rule, so that no rule can refer to it",
+        ),
+        (
+            {"rules": [{"where": {"model.hidden_size": 4}, "axes": ["training.clip"]}]},
+            "rules 1: axes: expected options with lists of values, as in "
+            "{training.learning_rate: [1.0e-3, 1.0e-2]}, got ['training.clip']",
+        ),
+        (
+            {"axes": {"model.memory": [None, "queue"]}},
+            "axes: model.memory: expected a name, or a mapping with a name and options, got null; "
+            "for no memory write none",
+        ),
+        (
+            {"axes": {"model.controller": [None]}},
+            "axes: model.controller: expected a name, or a mapping with a name and options, got "
+            "null",
+        ),
+        ({"axes": {"model.memory.name": [None]}}, "axes: model.memory: expected a name"),
+        ({"base": {"model": {"memory": 3}}}, "base: model.memory: expected a name"),
+        (
+            {"axes": {"size": {"small": {"training.stop": None}}}},
+            "axes: size: small: training.stop: expected a name",
+        ),
+        (
+            {"rules": [{"where": {"model.hidden_size": 4}, "axes": {"hardening": [None]}}]},
+            "rules 1: axes: hardening: expected a name",
+        ),
         ({"rules": [3]}, "rules 1: expected {where"),
         ({"rules": [{"where": {"model.hidden_size": 4}, "sett": {}}]}, "unknown key 'sett'"),
         ({"rules": [{"where": {}, "set": {}}]}, "rules 1: expected a condition"),
@@ -257,6 +324,12 @@ def test_the_template_is_a_study_without_errors() -> None:
     runs = study_trials(make_study_file("template", plain_yaml.load(text)))
     assert len(runs) == 15
     check_all(run.config for run in runs)
+    for run in runs:
+        assert run.config.evaluation["lengths"] == ["1:8", "9:16", "17:32"]
+        planned = plan(run.config, checked(run.config))
+        scored = ranges(run.config.evaluation["lengths"])
+        assert list(roles_of(planned, scored).values()) == ["train", "test", "longer"]
+    assert role_warnings(run.config for run in runs) == []
 
 
 def test_the_example_of_the_page_is_a_study_without_errors() -> None:

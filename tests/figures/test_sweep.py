@@ -29,6 +29,14 @@ def test_a_share_has_wilsons_interval() -> None:
     assert (own.middle, own.low, own.high) == pytest.approx((0.9, result.low, result.high))
 
 
+def test_an_interval_is_clipped_to_its_bounds() -> None:
+    own = interval_of([1.0, 1.0, 0.1], bounds=(0.0, 1.0))
+    assert (own.low, own.high) == (0.0, 1.0)
+    own = interval_of([1.0, 1.0, 0.1])
+    assert own.low < 0.0
+    assert own.high > 1.0
+
+
 def test_figures_of_numbers_and_of_names(tmp_path: Path) -> None:
     lines = {"a $b$": {1e-4: [0.1, 0.2], 1e-2: [0.3]}, "c": {1e-3: [0.5]}}
     (path,) = draw_sweep(lines, tmp_path, "rate", axis="learning_rate", metric="loss")

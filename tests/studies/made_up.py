@@ -15,7 +15,9 @@ def run(
     validation: float = 1.0,
     success: bool | None = None,
     roles: dict[str, str] | None = None,
+    longer: dict[str, tuple[float, ...]] | None = None,
+    task: str = "copy",
 ) -> StudyRun:
     values = {"test_exact_match": test}
-    numbers = Measures("sequences", values, {}, validation, success, roles=roles or {})
-    return StudyRun(f"run-{axes}-{seed}", "copy", axes, seed, "finished", numbers, 10, 0.5)
+    numbers = Measures("sequences", values, longer or {}, validation, success, roles=roles or {})
+    return StudyRun(f"run-{axes}-{seed}", task, axes, seed, "finished", numbers, 10, 0.5)

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,11 @@ import pytest
 import unbounded
 from tests.studies.made_up import run
 from unbounded.errors import ConfigError, LabError
+from unbounded.experiments.tables.measures import Measures
 from unbounded.experiments.trials.study_file import make_study_file
 from unbounded.studies import StudyFolder, frame, study_runs
 from unbounded.studies.page import write_study_page
-from unbounded.studies.plot import draw_study
+from unbounded.studies.plot import draw_study, is_share
 from unbounded.studies.study_table import Table, table_of
 
 
@@ -87,6 +89,32 @@ def test_a_plot_of_any_metric_against_any_axis(finished: Any, tmp_path: Path) ->
         draw_study(own, runs, tmp_path, metric="percnt")
     with pytest.raises(ConfigError, match="no finished run has percent"):
         draw_study(own, [], tmp_path, metric="percent")
+
+
+def test_a_plot_of_nothing_explains_why(tmp_path: Path) -> None:
+    data = {"preset": "copy", "axes": {"model.memory": ["stack", "queue"]}}
+    own = make_study_file("made-up", data)
+    runs = [run({"model.memory": "stack"}, test=None, roles={"1:8": "train", "9:16": "longer"})]
+    for metric in ("test_exact_match", "success"):
+        with pytest.raises(ConfigError) as caught:
+            draw_study(own, runs, tmp_path, metric=metric)
+        assert f"plot: no finished run has {metric} and model.memory." in str(caught.value)
+        assert "1:8 (train), 9:16 (longer)" in str(caught.value)
+    with pytest.raises(ConfigError, match='The role "longer" is for other ranges'):
+        draw_study(own, [run({"model.memory": "stack"}, roles={"1:8": "train"})], tmp_path,
+                   metric="longer_exact_match")  # fmt: skip
+
+
+def test_shares_have_bounds() -> None:
+    runs = [run({"model.memory": "stack"})]
+    area = [replace(runs[0], numbers=Measures("membership", {}))]
+    bits = [replace(runs[0], numbers=Measures("bits", {}))]
+    assert is_share("test_exact_match", runs)
+    assert is_share("longer", area)
+    assert not is_share("longer", bits)
+    assert not is_share("follows", area)
+    assert not is_share("selection_metric", runs)
+    assert not is_share("test_scaled_accuracy", runs)
 
 
 class _Parser(HTMLParser):

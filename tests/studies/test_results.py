@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +13,12 @@ import pytest
 from tests.studies.made_up import run
 from tests.studies.tiny_study import begun, tiny
 from unbounded.errors import CheckpointError, ConfigError
+from unbounded.evaluation.metric_sets import metric_set_of
 from unbounded.experiments.trials.claims import CLAIMS, ClaimRecord
 from unbounded.experiments.trials.study_file import make_study_file
 from unbounded.studies import StudyFolder, study_runs
-from unbounded.studies.run_results import cells_of
+from unbounded.studies.missing import missing_notes
+from unbounded.studies.run_results import cells_of, longer_columns
 from unbounded.studies.study_table import table_of
 
 AXES = {"model.memory": ["stack", "queue"], "training.learning_rate": [0.1, 0.2]}
@@ -93,6 +97,87 @@ def test_a_table_without_numbers_names_the_ranges_and_their_roles(columns: list[
     assert "1:8 (train), 6:9 (longer)" in text
     assert "task.test_lengths" in text
     assert "No finished run" not in table_of(made, [run(axes, test=0.5, roles=roles)]).markdown()
+
+
+def test_each_empty_metric_of_a_task_has_its_reason() -> None:
+    roles = {"1:8": "train", "6:9": "longer"}
+    axes = {"model.memory": "stack", "training.learning_rate": 0.1}
+    sound = run(axes, roles={"1:8": "train", "9:16": "test"})
+    for numbers in (sound.numbers, (lacking := run(axes, 1, None, roles=roles)).numbers):
+        assert numbers is not None
+        numbers.values["train_exact_match"] = 1.0  # type: ignore[index]
+    (note,) = missing_notes([lacking], ["train_exact_match", "test_exact_match"])
+    assert note.startswith("No finished run has test_exact_match. The scored ranges and their")
+    assert "train_exact_match" not in note
+    other = replace(sound, task="reversal")
+    (note,) = missing_notes([lacking, other], ["test_exact_match"])
+    assert note.startswith("No finished run of copy has test_exact_match.")
+    assert missing_notes([lacking, sound], ["test_exact_match"]) == []
+    (note,) = missing_notes([sound], ["longer_exact_match"])
+    assert 'The role "longer" is for other ranges' in note
+
+
+def test_nothing_is_chosen_without_a_selection_metric() -> None:
+    missing = math.inf
+    runs = grid(
+        {
+            ("stack", 0.1): [(missing, 0.1)],
+            ("stack", 0.2): [(missing, 0.2)],
+            ("queue", 0.1): [(missing, 0.3)],
+            ("queue", 0.2): [(0.5, 0.4)],
+        }
+    )
+    own = study(select=["training.learning_rate"])
+    table = table_of(own, runs)
+    assert [row[:3] for row in table.rows] == [("stack", "–", "2/2"), ("queue", "0.2", "2/2")]
+    assert set(table.rows[0][3:]) == {"–"}
+    text = table.markdown()
+    assert "No value of learning_rate can be chosen in 1 of 2 cells" in text
+    assert "measured every `training.report_every` batches" in text
+    text = table_of(own, runs[:2]).markdown()
+    assert "No value of learning_rate can be chosen, because" in text
+    assert "is chosen by the median" not in text
+
+
+def test_the_notes_fit_the_columns() -> None:
+    axes = {"model.memory": "stack", "training.learning_rate": 0.1}
+    own = study(select=["training.learning_rate"])
+    text = table_of(own, [run(axes)]).markdown()
+    assert "Solved:" not in text
+    assert "The column `runs` counts the runs of every value" in text
+    assert "Solved:" in table_of(own, [run(axes, success=True)]).markdown()
+
+
+def test_longer_ranges_are_metrics() -> None:
+    axes = {"model.memory": "stack", "training.learning_rate": 0.1}
+    roles = {"1:8": "train", "9:16": "test", "17:32": "longer", "33:64": "longer"}
+    longer = {"17:32": (0.25, 0.5), "33:64": (0.0, 0.125)}
+    runs = [run(axes, roles=roles, longer=longer)]
+    assert runs[0].values()["longer_exact_match"] == 0.25
+    assert runs[0].values()["longer_prefix_accuracy"] == 0.5
+    assert not any(name.startswith("longer") for name in table_of(study(), runs).header)
+    assert table_of(study(), runs, longer=True).header[-2:] == (
+        "longer_exact_match", "longer_prefix_accuracy",
+    )  # fmt: skip
+    table = table_of(study(table={"metric": "longer_exact_match"}), runs)
+    assert (table.header[-1], table.rows[0][-1]) == ("longer_exact_match", "0.25")
+    # Without such a range the metric is known and empty.
+    text = table_of(study(table={"metric": "longer_exact_match"}), [run(axes)]).markdown()
+    assert "No finished run has longer_exact_match." in text
+
+
+@pytest.mark.parametrize(
+    ("name", "columns"),
+    [
+        ("sequences", ["longer_exact_match", "longer_prefix_accuracy"]),
+        ("lengths", ["longer_percent"]),
+        ("bits", ["longer"]),
+        ("recognition", ["longer_accuracy"]),
+        ("perplexity", []),
+    ],
+)
+def test_each_metric_set_has_longer_columns(name: str, columns: list[str]) -> None:
+    assert longer_columns(metric_set_of(name)) == columns
 
 
 def test_the_state_of_each_run_is_reported(tmp_path: Path) -> None:

@@ -235,13 +235,17 @@ def _typed(given: Namespace, words: Words) -> dict[str, Any]:
     return {**data, "base": base} if base else data
 
 
-def _trials(study: StudyFile) -> tuple[Trial, ...]:
+def _trials(study: StudyFile, *, is_file: bool) -> tuple[Trial, ...]:
     from unbounded.experiments.trials.study_file import study_trials
     from unbounded.studies.run_results import check_table_metric
     from unbounded.studies.session import check_trials
 
     trials = study_trials(study)
-    check_trials(trials)
+    try:
+        check_trials(trials)
+    except ConfigError as error:  # data is an option on the command line, and a key in a file
+        lines = [line.removeprefix("--") if is_file else line for line in error.errors]
+        raise ConfigError(lines) from None
     check_table_metric(study.table.metric, (trial.config for trial in trials))
     return trials
 
@@ -253,9 +257,12 @@ def _train(given: Namespace, study: StudyFile, folder: StudyFolder) -> int:
     from unbounded.experiments.trials.work import LOGS, WORKERS
     from unbounded.experiments.trials.workers import PlanWatch
     from unbounded.studies.executors import JOBS, run_plan
+    from unbounded.studies.missing import role_warnings
     from unbounded.studies.session import plan_text, progress_of
 
-    trials = _trials(study)
+    trials = _trials(study, is_file=Path(given.study).is_file())
+    for warning in role_warnings(trial.config for trial in trials):
+        print(f"warning: {warning}", file=sys.stderr, flush=True)
     log_with = tracker_names(given.log_with) or study.log_with
     if errors := tracker_errors(log_with):
         raise ConfigError(errors)
@@ -345,7 +352,7 @@ def _read(given: Namespace, study: StudyFile, folder: StudyFolder) -> int:
     runs = study_runs(folder)
     written: list[object] = []
     if given.table is not None:
-        table = table_of(study, runs)
+        table = table_of(study, runs, longer=given.table in ("csv", "parquet"))
         written += write_tables(given.table, table, runs, folder)
         print(latex(table) if given.table == "latex" else table.markdown())
     if given.plot is not None:

@@ -33,7 +33,12 @@ class Interval:
     high: float
 
 
-def interval_of(values: Sequence[float], *, is_share: bool = False) -> Interval:
+def interval_of(
+    values: Sequence[float],
+    *,
+    is_share: bool = False,
+    bounds: tuple[float, float] = (-math.inf, math.inf),
+) -> Interval:
     """The mean of some seeds with its 95 % interval.
 
     The interval is Student's interval of the mean, or Wilson's if each value is a success or a
@@ -42,6 +47,7 @@ def interval_of(values: Sequence[float], *, is_share: bool = False) -> Interval:
     Args:
         values: one a seed, at least one.
         is_share: whether each value is 0 or 1.
+        bounds: the least and the greatest possible value; Student's interval is clipped to them.
     """
     if is_share:
         correct = round(sum(values))
@@ -51,7 +57,8 @@ def interval_of(values: Sequence[float], *, is_share: bool = False) -> Interval:
         return Interval(middle, middle, middle)
     quantile = float(stdtrit(len(values) - 1, (1 + _CONFIDENCE) / 2))
     half = quantile * stdev(values) / math.sqrt(len(values))
-    return Interval(middle, middle - half, middle + half)
+    low, high = bounds
+    return Interval(middle, max(low, middle - half), min(high, middle + half))
 
 
 def draw_sweep(
@@ -63,6 +70,7 @@ def draw_sweep(
     metric: str,
     title: str = "",
     is_share: bool = False,
+    bounds: tuple[float, float] = (-math.inf, math.inf),
 ) -> list[Path]:
     """Draw a metric against an axis, with mean over seeds, 95 % interval, and each seed.
 
@@ -76,6 +84,7 @@ def draw_sweep(
         axis, metric: labels of the axes.
         title: heading.
         is_share: whether the metric is success, with Wilson's interval.
+        bounds: the least and the greatest possible value of the metric.
     Returns:
         The path written, in a list.
     Raises:
@@ -97,7 +106,9 @@ def draw_sweep(
             there = [place for place in places if line.get(place)]
             shift = 0.0 if is_number else 0.12 * (number - (len(lines) - 1) / 2)
             x = [where[place] + shift for place in there]
-            intervals = [interval_of(line[place], is_share=is_share) for place in there]
+            intervals = [
+                interval_of(line[place], is_share=is_share, bounds=bounds) for place in there
+            ]
             middles = [own.middle for own in intervals]
             ends = [
                 [max(0.0, own.middle - own.low) for own in intervals],

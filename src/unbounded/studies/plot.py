@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from unbounded.errors import ConfigError, did_you_mean
+from unbounded.evaluation.metric_sets import metric_set_of
+from unbounded.evaluation.metric_sets.base import ROLES
 from unbounded.experiments.trials.study_file import StudyFile
 from unbounded.figures.sweep import draw_sweep
+from unbounded.studies.missing import missing_notes
 from unbounded.studies.run_results import StudyRun, check_metric
 from unbounded.studies.study_table import axis_text, short
+
+#: Names of shares, as fields of a report's rows and in the names of metrics.
+_SHARES: Final = ("exact_match", "accuracy", "auc")
 
 
 def draw_study(
@@ -50,6 +57,9 @@ def draw_study(
             continue
         label = ", ".join(f"{short(axis)} {axis_text(run.axes.get(axis))}" for axis in lines_by)
         lines.setdefault(label, {}).setdefault(run.axes[against], []).append(value)
+    if not lines:
+        notes = " ".join(missing_notes(runs, [metric]))
+        raise ConfigError(f"plot: no finished run has {metric} and {against}. {notes}".rstrip(". "))
     name = re.sub(r"[^\w.-]+", "_", f"{metric}_by_{short(against)}")
     return draw_sweep(
         lines,
@@ -59,7 +69,23 @@ def draw_study(
         metric="success rate" if metric == "success" else metric,
         title=study.name,
         is_share=metric == "success",
+        bounds=(0.0, 1.0) if is_share(metric, runs) else (-math.inf, math.inf),
     )
+
+
+def is_share(metric: str, runs: Sequence[StudyRun]) -> bool:
+    """Whether a metric is a share in [0, 1], such as an exact match, an accuracy or an area."""
+    sets = [metric_set_of(run.numbers.metric_set) for run in runs if run.numbers is not None]
+    fields = [
+        field
+        for metric_set in sets
+        for measure, field in metric_set.measures.items()
+        for row in ROLES
+        if metric_set.column.format(row=row, measure=measure) == metric
+    ]
+    # A scaled accuracy is below 0 if a model is worse than chance.
+    is_named = any(word in metric for word in _SHARES) and "scaled" not in metric
+    return is_named or (bool(fields) and set(fields) <= set(_SHARES))
 
 
 def _value(run: StudyRun, metric: str) -> float | None:

@@ -10,7 +10,7 @@ from statistics import median
 from typing import Any
 
 from unbounded.errors import CheckpointError, ConfigError, did_you_mean, unknown
-from unbounded.evaluation.metric_sets import metric_set_of
+from unbounded.evaluation.metric_sets import MetricSet, metric_set_of
 from unbounded.evaluation.score import wilson
 from unbounded.experiments.config.check import build_task
 from unbounded.experiments.config.schema import RunConfig
@@ -19,6 +19,9 @@ from unbounded.experiments.tables.measures import Measures, measures, spent
 from unbounded.experiments.trials.claims import newest_claims
 from unbounded.experiments.trials.trial import Trial
 from unbounded.studies.study_folder import StudyFolder
+
+#: Names and values of the axes over which the best value is chosen.
+_Point = tuple[tuple[str, Any], ...]
 
 
 @dataclass(frozen=True)
@@ -49,16 +52,22 @@ class StudyRun:
     def values(self) -> dict[str, float | None]:
         """The run's numbers by name; empty unless the run is finished.
 
-        The numbers are the columns of its metric set, "selection_metric", and "success" if the
-        metric set defines it.
+        The numbers are the columns of its metric set, the same measures of the first scored range
+        of the role "longer", "selection_metric", and "success" if the metric set defines it.
         """
         if self.numbers is None:
             return {}
+        metric_set, roles = metric_set_of(self.numbers.metric_set), self.numbers.roles
         values = dict(self.numbers.values)
+        longer = next((lengths for lengths, role in roles.items() if role == "longer"), None)
+        if longer is not None and (further := self.numbers.longer.get(longer)):
+            named = zip(longer_columns(metric_set), further, strict=True)
+            values |= {name: number for name, number in named if name not in values}
         chosen_by = self.numbers.selection_metric
         values["selection_metric"] = chosen_by if math.isfinite(chosen_by) else None
-        if self.numbers.success is not None:
-            values["success"] = float(self.numbers.success)
+        success = self.numbers.success
+        if success is not None or metric_set.success:
+            values["success"] = None if success is None else float(success)
         return values
 
 
@@ -103,9 +112,12 @@ class Cell:
 
     Fields:
         axes: their values.
-        chosen: values of the axes over which the best is chosen; empty if there are none.
-        runs: the finished runs with these values, one a seed.
+        chosen: values of the axes over which the best is chosen; empty if there are none, or if no
+            value can be chosen.
+        runs: the finished runs with these values, one a seed; empty if no value can be chosen.
         planned, finished: runs of the cell, over all values of the chosen axes.
+        is_undecided: whether no value can be chosen, because the median selection metric of each
+            value is missing.
     """
 
     axes: Mapping[str, Any]
@@ -113,6 +125,7 @@ class Cell:
     runs: tuple[StudyRun, ...]
     planned: int
     finished: int
+    is_undecided: bool = False
 
     @property
     def metric_set(self) -> str:
@@ -149,36 +162,70 @@ def cells_of(runs: Iterable[StudyRun], select: Sequence[str]) -> list[Cell]:
         groups.setdefault(key, []).append(run)
     cells = []
     for group in groups.values():
-        settings: dict[tuple[Any, ...], list[StudyRun]] = {}
+        settings: dict[_Point, list[StudyRun]] = {}
         for run in group:
             if run.numbers is not None:
-                point = tuple((name, run.axes[name]) for name in select if name in run.axes)
-                settings.setdefault(point, []).append(run)
-        point = min(settings, key=lambda own: _median_choice(settings[own]), default=())
+                place = tuple((name, run.axes[name]) for name in select if name in run.axes)
+                settings.setdefault(place, []).append(run)
+        point = _chosen(settings)
         cells.append(
             Cell(
                 {name: value for name, value in group[0].axes.items() if name not in select},
-                dict(point),
-                tuple(settings.get(point, ())),
+                dict(point or ()),
+                () if point is None else tuple(settings.get(point, ())),
                 len(group),
                 sum(run.numbers is not None for run in group),
+                is_undecided=point is None,
             )
         )
     return cells
+
+
+def _chosen(settings: Mapping[_Point, Sequence[StudyRun]]) -> _Point | None:
+    """The values with the lowest median selection metric; None if several have none."""
+    medians = {point: _median_choice(runs) for point, runs in settings.items()}
+    if len(medians) > 1 and not any(map(math.isfinite, medians.values())):
+        return None
+    return min(medians, key=lambda point: medians[point], default=())
 
 
 def _median_choice(runs: Sequence[StudyRun]) -> float:
     return median(run.numbers.selection_metric for run in runs if run.numbers is not None)
 
 
-def metrics_of(runs: Iterable[StudyRun]) -> dict[str, int]:
-    """The metrics that finished runs have, with the number of digits to show."""
+def longer_columns(metric_set: MetricSet) -> list[str]:
+    """The names of a metric set's measures at the first scored range of the role "longer"."""
+    column = metric_set.column
+    named = column if "{row}" in column else f"longer_{column}"
+    return [named.format(row="longer", measure=measure) for measure in metric_set.measures]
+
+
+def metrics_of(runs: Iterable[StudyRun], *, longer: bool = False) -> dict[str, int]:
+    """The metrics that finished runs have, with the number of digits to show.
+
+    Args:
+        runs: all runs.
+        longer: whether to include `longer_columns`, if a run has them.
+    """
     digits: dict[str, int] = {}
     for run in runs:
         if run.numbers is not None:
-            for name, number in metric_set_of(run.numbers.metric_set).columns.items():
+            metric_set = metric_set_of(run.numbers.metric_set)
+            further = [name for name in longer_columns(metric_set) if name in run.values()]
+            most = max(metric_set.columns.values(), default=0)
+            for name, number in metric_set.columns.items():
                 digits.setdefault(name, number)
+            for name in further if longer else ():
+                digits.setdefault(name, most)
     return digits
+
+
+def known_metrics(run: StudyRun) -> list[str]:
+    """The metrics that a run has, or would have if their ranges were scored."""
+    if run.numbers is None:
+        return []
+    longer = longer_columns(metric_set_of(run.numbers.metric_set))
+    return list(dict.fromkeys([*run.values(), *longer]))
 
 
 def check_table_metric(name: str | None, configs: Iterable[RunConfig]) -> None:
@@ -194,7 +241,8 @@ def check_table_metric(name: str | None, configs: Iterable[RunConfig]) -> None:
         return
     known: list[str] = []
     for config in {json.dumps(config.task, sort_keys=True): config for config in configs}.values():
-        columns = metric_set_of(build_task(config).metric_set).columns
+        metric_set = metric_set_of(build_task(config).metric_set)
+        columns = [*metric_set.columns, *longer_columns(metric_set)]
         known += [each for each in columns if each not in known]
     known += ["selection_metric", "success"]
     if name not in known:
@@ -203,11 +251,11 @@ def check_table_metric(name: str | None, configs: Iterable[RunConfig]) -> None:
 
 
 def check_metric(name: str, runs: Iterable[StudyRun]) -> None:
-    """Check that a finished run has a metric.
+    """Check that finished runs have a metric, or would have it if its range were scored.
 
     Raises:
-        ConfigError: none has it; the message lists those that there are.
+        ConfigError: there is no such metric; the message lists those that there are.
     """
-    known = list(dict.fromkeys(metric for run in runs for metric in run.values()))
+    known = list(dict.fromkeys(metric for run in runs for metric in known_metrics(run)))
     if known and name not in known:
         raise ConfigError(unknown("unknown metric", name, known))

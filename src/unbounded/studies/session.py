@@ -11,6 +11,7 @@ from typing import Final
 
 from unbounded.errors import ConfigError, UnboundedError
 from unbounded.experiments.config.check import check_all, checked
+from unbounded.experiments.config.check_training import hardening_of
 from unbounded.experiments.config.schema import RunConfig
 from unbounded.experiments.run.build import build_run, make_accelerator, make_place
 from unbounded.experiments.run.phase import Surroundings, run_phase, training_hooks
@@ -37,6 +38,10 @@ Say = Callable[[str], None]
 #: Greatest number of cells to time, and number of batches of each. The first batch is a warm-up.
 _TIMED_CELLS: Final = 4
 _TIMED_BATCHES: Final = 4
+_RULE_HINT: Final = (
+    "; an option of some cells only belongs into `axes` or `set` of a rule: rules: [{where: "
+    "{model.memory: turing_tape}, axes: {model.memory.slots: [64, 128]}}]"
+)
 #: Greatest number of runs that a plan names.
 _NAMED: Final = 40
 
@@ -50,16 +55,23 @@ def check_trials(trials: Sequence[Trial]) -> None:
     try:
         check_all(trial.config for trial in trials)
     except ConfigError as first:
-        found: dict[str, str] = {}
-        for trial in {trial.cell: trial for trial in trials}.values():
+        found: dict[str, list[str]] = {}
+        cells = {trial.cell: trial for trial in trials}
+        for trial in cells.values():
             try:
                 checked(trial.config)
             except ConfigError as error:
                 for line in error.errors:
-                    found.setdefault(line, trial.cell)
+                    found.setdefault(line, []).append(trial.cell)
         if not found:
             raise ConfigError(first.errors) from None
-        raise ConfigError([f"{line} (in {cell})" for line, cell in found.items()]) from None
+        raise ConfigError(
+            [
+                f"{line} (in {within[0]})"
+                f"{_RULE_HINT * ('has no option' in line and len(within) < len(cells))}"
+                for line, within in found.items()
+            ]
+        ) from None
 
 
 def plan_text(title: str, trials: Sequence[Trial], runs: Path, jobs: int) -> str:
@@ -118,9 +130,11 @@ def _time(trials: Sequence[Trial], waiting: Sequence[Trial], runs: Path, jobs: i
     mean = sum(budgets) / len(budgets)
     total = estimate(with_jobs([mean] * len(waiting), jobs))
     most = total if total.startswith("less") else f"at most {total}"
+    hardens = any(hardening_of(trial.config) for trial in waiting)
+    budget = "budget" + " and all batches of its hardening" * hardens
     return (
-        f"{most} of training with --jobs {jobs}, if every run uses its whole "
-        f"budget; from timed batches of {counted(len(budgets), 'cell')}"
+        f"{most} of training with --jobs {jobs}, if every run uses its whole {budget}; from timed "
+        f"batches of {counted(len(budgets), 'cell')}"
     )
 
 
@@ -138,7 +152,9 @@ def _timed_budgets(waiting: Sequence[Trial]) -> list[float]:
 
 
 def budget_minutes(config: RunConfig) -> float:
-    """The minutes that a run's full training budget takes, from a few timed batches.
+    """The minutes that a run's training budget and all batches of its hardening take.
+
+    They are estimated from a few timed batches. Checks, validation and scores are not included.
 
     Raises:
         UnboundedError: the config has errors.
@@ -183,7 +199,10 @@ def budget_minutes(config: RunConfig) -> float:
     if training.symbols is not None:
         batches = min(batches, training.symbols / max(1, state.symbols / state.batch))
     minutes = batch_s * batches / 60
-    return minutes if training.minutes is None else min(minutes, training.minutes)
+    if training.minutes is not None:
+        minutes = min(minutes, training.minutes)
+    hardening = hardening_of(config)
+    return minutes + (0.0 if hardening is None else batch_s * hardening.batches / 60)
 
 
 @contextmanager

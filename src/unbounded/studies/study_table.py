@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any, Final
 
+from unbounded.evaluation.metric_sets import metric_set_of
 from unbounded.experiments.tables.markdown import grid
 from unbounded.experiments.trials.study_file import StudyFile
+from unbounded.studies.missing import missing_notes
 from unbounded.studies.run_results import Cell, StudyRun, cells_of, check_metric, metrics_of
 
 _EMPTY: Final = "–"
@@ -34,36 +35,42 @@ class Table:
         return "\n\n".join([grid(self.header, self.rows, lined_up=True), *self.notes])
 
 
-def table_of(study: StudyFile, runs: Sequence[StudyRun]) -> Table:
+def table_of(study: StudyFile, runs: Sequence[StudyRun], *, longer: bool = False) -> Table:
     """The table that a study's file describes.
 
     Args:
         study: the study; it names the axes to choose over, and rows and columns.
         runs: all its runs.
+        longer: whether a table of all metrics includes those of the role "longer".
     Raises:
         ConfigError: no run has the table's metric.
     """
     cells = cells_of(runs, study.select)
-    metrics = metrics_of(runs)
+    metrics, digits = metrics_of(runs, longer=longer), metrics_of(runs, longer=True)
     metric = study.table.metric
     if metric is not None:
         check_metric(metric, runs)
-    notes = list(_notes(study, runs))
+    notes = list(_notes(study, runs, cells))
     if study.table.columns:
         # A metric of the test range is the most informative column, so it is the default.
         tested = [name for name in metrics if name.startswith("test")]
         metric = metric or next(iter([*tested, *metrics]), "selection_metric")
-        header, rows = _crossed(study, cells, metric, metrics.get(metric, 4))
+        header, rows = _crossed(study, cells, metric, digits.get(metric, 4))
         shown = [metric]
         notes.insert(0, f"{metric}: median over seeds.")
     else:
         shown = list(metrics) if metric is None else [metric]
-        header, rows = _listed(study, cells, {name: metrics.get(name, 4) for name in shown})
-        notes.insert(0, "Metrics: median over seeds (least to greatest). Solved: seeds that reach "
-                        "the task's criterion, with Wilson's 95 % interval.")  # fmt: skip
+        header, rows = _listed(study, cells, {name: digits.get(name, 4) for name in shown})
+        text = "Metrics: median over seeds (least to greatest)."
+        if "solved" in header:
+            text += " Solved: seeds that reach the task's criterion, with Wilson's 95 % interval."
+        notes.insert(0, text)
         if study.select:
-            notes.append("Runs are those of all selected values, the other numbers of the chosen.")
-    notes += _missing_notes(runs, shown)
+            notes.append(
+                "The column `runs` counts the runs of every value; all other columns are for the "
+                "chosen value only."
+            )
+    notes += missing_notes(runs, shown)
     return Table(tuple(header), tuple(map(tuple, rows)), tuple(notes))
 
 
@@ -113,11 +120,21 @@ def _crossed(
     return header, rows
 
 
-def _notes(study: StudyFile, runs: Sequence[StudyRun]) -> list[str]:
+def _notes(study: StudyFile, runs: Sequence[StudyRun], cells: Sequence[Cell]) -> list[str]:
     notes = []
-    if study.select:
-        axes = " and ".join(map(short, study.select))
+    axes = " and ".join(map(short, study.select))
+    undecided = [cell for cell in cells if cell.is_undecided]
+    if study.select and len(undecided) < len(cells):
         notes.append(f"The value of {axes} is chosen by the median selection metric on validation.")
+    if undecided:
+        where = (
+            "" if len(undecided) == len(cells) else f" in {len(undecided)} of {len(cells)} cells"
+        )
+        notes.append(
+            f"No value of {axes} can be chosen{where}, because at every value at least half of the "
+            f"runs have no selection metric. {_why_undecided(runs)}Leave `select` out to show "
+            "every value."
+        )
     states = [run.state for run in runs]
     missing = {state: states.count(state) for state in dict.fromkeys(states) if state != "finished"}
     if missing:
@@ -126,22 +143,16 @@ def _notes(study: StudyFile, runs: Sequence[StudyRun]) -> list[str]:
     return notes
 
 
-def _missing_notes(runs: Sequence[StudyRun], shown: Sequence[str]) -> list[str]:
-    """The reason why all numbers of a table are missing, although runs are finished."""
-    numbers = [run.numbers for run in runs if run.numbers is not None]
-    if not numbers or any(run.values().get(name) is not None for run in runs for name in shown):
-        return []
-    text = f"No finished run has {' or '.join(shown)}."
-    roles = {range_role for each in numbers for range_role in each.roles.items()}
-    if not roles:
-        return [text]
-    in_order = sorted(roles, key=lambda each: tuple(map(int, re.findall(r"\d+", each[0]))))
-    scored = ", ".join(f"{lengths} ({role})" for lengths, role in in_order)
-    return [
-        f'{text} The scored ranges and their roles: {scored}. The role "test" is for the range of '
-        "`task.test_lengths`, or else of `training.validation_lengths`. Set one of them to a range "
-        "of `evaluation.lengths`, or choose the metric of another role."
-    ]
+def _why_undecided(runs: Sequence[StudyRun]) -> str:
+    """The reason why runs have no selection metric, if it is known."""
+    names = {run.numbers.metric_set for run in runs if run.numbers is not None}
+    measured = {metric_set_of(name).selection_metric for name in names}
+    if "training perplexity" not in measured:
+        return ""
+    return (
+        "It is the training perplexity, which is measured every `training.report_every` batches: "
+        "a run of fewer batches has none. "
+    )
 
 
 def _solved(cell: Cell) -> str:

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -414,7 +414,23 @@ def default_lengths(evaluator: Evaluator) -> tuple[LengthRange, ...]:
     return tuple(dict.fromkeys((train, test, *([beyond] if has_beyond else []))))
 
 
-def roles_of(evaluator: Evaluator, ranges: Iterable[LengthRange]) -> dict[LengthRange, str]:
+class RunRanges(Protocol):
+    """The ranges of a run, of which an evaluator and a plan have the same."""
+
+    @property
+    def task(self) -> Any:
+        """The task."""
+
+    @property
+    def train_lengths(self) -> LengthRange:
+        """The training range."""
+
+    @property
+    def validation_lengths(self) -> LengthRange:
+        """The range of the stop rule."""
+
+
+def roles_of(evaluator: RunRanges, ranges: Iterable[LengthRange]) -> dict[LengthRange, str]:
     """The role of each range in a run: "train", "test", "longer" or "other".
 
     "test" is the task's test range. If `ranges` lacks that range, "test" is the range of the stop

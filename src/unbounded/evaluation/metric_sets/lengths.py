@@ -46,6 +46,7 @@ class Lengths(MetricSet):
     columns: ClassVar[Mapping[str, int]] = {"percent": 1}
     measures: ClassVar[Mapping[str, str]] = {"percent": "percent_of_lengths"}
     column = "{measure}"
+    roles = ()  # the first range is shown, whatever its lengths are
     texts: ClassVar[Texts] = {
         "n": lambda row: scored_n(row),
         "sequences": "{count}",

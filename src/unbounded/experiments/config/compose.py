@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -118,6 +119,29 @@ def composed(data: Mapping[str, Any]) -> RunConfig:
     if errors := unknown_parts(data):
         raise ConfigError(errors)
     return normalised(data)
+
+
+def part_type_errors(data: Mapping[str, Any]) -> list[str]:
+    """One line for each component of a config, or of a change, whose name is not text."""
+    found = []
+    for place in sorted(component_places()):
+        value: Any = data
+        for name in place.split("."):
+            value = value.get(name, {}) if isinstance(value, Mapping) else {}
+        if isinstance(value, Mapping):
+            value = value.get("name", "")
+        if isinstance(value, str):
+            continue
+        # Imported here, because components need torch and few configs have this error.
+        from unbounded.experiments.config.components import CHOICES
+
+        what = place.rpartition(".")[2].replace("_", " ")
+        has_none = place == "model.memory" or "none" in CHOICES[place].registry
+        found.append(
+            f"{place}: expected a name, or a mapping with a name and options, got "
+            f"{json.dumps(value, default=str):.80}{f'; for no {what} write none' * has_none}"
+        )
+    return found
 
 
 def unknown_parts(data: Mapping[str, Any]) -> list[str]:

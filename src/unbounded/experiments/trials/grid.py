@@ -16,6 +16,7 @@ from fnmatch import fnmatchcase
 from itertools import product
 from typing import Any, Final, Literal
 
+from unbounded.errors import did_you_mean
 from unbounded.experiments.config.compose import composed, nested, overlay, preset_of
 from unbounded.experiments.config.schema import RunConfig, to_dict
 
@@ -23,6 +24,8 @@ Change = Mapping[str, Any]
 DrawKind = Literal["log_uniform", "uniform", "integers", "choice"]
 #: Number of digits of a drawn number.
 _DIGITS: Final = 6
+#: Greatest number of values that an error names.
+_MOST_SHOWN: Final = 20
 
 
 @dataclass(frozen=True)
@@ -253,6 +256,56 @@ def matches(where: Mapping[str, Sequence[Any]], labels: Mapping[str, Any]) -> bo
 def _excludes(condition: Mapping[str, Sequence[Any]], labels: Mapping[str, Any]) -> bool:
     """Whether a condition matches by outer axes only, so that the cell need not be composed."""
     return all(name in labels for name in condition) and matches(condition, labels)
+
+
+def unmatched(grid: Grid, condition: Mapping[str, Sequence[Any]]) -> list[str]:
+    """One line for each pattern of a condition that matches no value of its axis."""
+    found = []
+    for axis, patterns in condition.items():
+        values = _labels_of(grid, axis)
+        for pattern in patterns:
+            if not any(_fits(pattern, value) for value in values):
+                shown = [json.dumps(v, default=str) if v is None else str(v) for v in values]
+                hint = did_you_mean(str(pattern).rstrip("*"), shown)
+                names = ", ".join(shown[:_MOST_SHOWN]) + ", ..." * (len(shown) > _MOST_SHOWN)
+                found.append(
+                    f"{axis}: expected a value of this axis, or a pattern that matches one, got "
+                    f"{pattern!r}.{hint} Values: {names}."
+                )
+    return found
+
+
+def _labels_of(grid: Grid, axis: str) -> list[Any]:
+    """The labels of an axis in all cells."""
+    if axis in grid.draws:
+        draw = grid.draws[axis]
+        is_choice = draw.kind == "choice"  # also the choices that no point has
+        values = draw.values if is_choice else draw.points(axis, grid.draw_count, grid.draw_seed)
+        return list(map(label_of, values))
+    labels = [value.label for value in grid.outer.get(axis, ())]
+    labels += [label_of(v) for rule in grid.rules for v in rule.options.get(axis, ())]
+    return list({repr(label): label for label in labels}.values())
+
+
+def is_reached(grid: Grid, condition: Mapping[str, Sequence[Any]]) -> bool:
+    """Whether the values that a condition names occur together, before anything is excluded."""
+    inner = [axis for axis in condition if axis not in grid.outer and axis not in grid.draws]
+    if not inner:  # outer axes occur in all combinations
+        return True
+    for values in product(*grid.outer.values()):
+        labels = {name: value.label for name, value in zip(grid.outer, values, strict=True)}
+        lists = {name: v for r in grid.rules if r.matches(labels) for name, v in r.options.items()}
+        outside = {name: own for name, own in condition.items() if name in grid.outer}
+        if matches(outside, labels) and all(
+            any(
+                _fits(pattern, label_of(own))
+                for pattern in condition[axis]
+                for own in lists.get(axis, ())
+            )
+            for axis in inner
+        ):
+            return True
+    return False
 
 
 def _fits(pattern: Any, label: Any) -> bool:

@@ -17,7 +17,13 @@ import yaml
 from unbounded.custom_components import is_path
 from unbounded.errors import ConfigError, did_you_mean, unknown
 from unbounded.experiments.config import plain_yaml
-from unbounded.experiments.config.compose import PARTS, component_places, joined, nested
+from unbounded.experiments.config.compose import (
+    PARTS,
+    component_places,
+    joined,
+    nested,
+    part_type_errors,
+)
 from unbounded.experiments.config.presets import PRESETS, PROTOCOLS
 from unbounded.experiments.config.schema import all_options, is_entry, unknown_options
 from unbounded.experiments.trials.grid import (
@@ -28,7 +34,9 @@ from unbounded.experiments.trials.grid import (
     Rule,
     Value,
     grid_runs,
+    is_reached,
     label_of,
+    unmatched,
 )
 from unbounded.experiments.trials.trial import Trial
 from unbounded.files import read_text
@@ -196,6 +204,8 @@ def option_error(name: str) -> str:
     known = [option for option in all_options() if option not in ("id", "seed")]
     if name in known:
         return ""
+    if name == "seed":
+        return "seed is no axis, because every cell has all seeds; give them as `seeds`"
     place = next((place for place in component_places() if name.startswith(f"{place}.")), None)
     if place is not None or is_entry(name):  # the check of the configs knows these options
         return ""
@@ -222,11 +232,13 @@ class _Reader:
         rules = [self._rule(number, rule) for number, rule in enumerate(self._list("rules"), 1)]
         exclude = self._list("exclude")
         conditions = [self._where(f"exclude {n}", one) for n, one in enumerate(exclude, 1)]
+        inner = {option for rule in rules for option in rule.options}
         for number, rule in enumerate(rules, 1):
             self.errors += [
-                f"rules {number}: {axis} is drawn, so that no rule can refer to it"
+                f"rules {number}: {axis} is {'drawn' if axis in draws else 'an axis of a rule'}, "
+                "so that no rule can refer to it"
                 for axis in rule.where
-                if axis in draws
+                if axis in draws or axis in inner - set(outer)
             ]
             self.errors += [
                 f"rules {number}: {axis} is an axis of the study; leave it out"
@@ -260,6 +272,8 @@ class _Reader:
             rules=rules,
             protocol=self._protocol(),
         )
+        if not self.errors:  # values of a wrong axis would match nothing
+            self._check_conditions(grid)
         # Drawn options form a search, so the best point is chosen, unless the file sets `select`.
         select = self._axis_names("select", data.get("select", list(draws)), named)
         return StudyFile(
@@ -322,6 +336,7 @@ class _Reader:
                     self.errors.append(f"axes: {error}")
                 elif drawn is not None:
                     draws[name] = drawn
+                    self._check_parts("axes", [nested(name, value) for value in drawn.values])
             elif isinstance(values, Mapping):
                 outer[name] = self._settings(name, values)
             elif error := option_error(name):
@@ -332,6 +347,7 @@ class _Reader:
                 self.errors.append(f"axes: {error}{settings * ('unknown' in error)}")
             elif self._is_list(name, values):
                 outer[name] = [Value(label_of(v), nested(name, v)) for v in values]
+                self._check_parts("axes", [value.change for value in outer[name]])
         return outer, draws
 
     def _is_list(self, name: str, values: Any) -> bool:
@@ -371,6 +387,12 @@ class _Reader:
                 self.errors.append(unknown(f"{where}: unknown section", section, _SECTIONS))
             elif section in ("model", "training", "hardware"):
                 self.errors += [f"{where}: {line}" for line in unknown_options({section: value})]
+        self._check_parts(where, [settings])
+
+    def _check_parts(self, where: str, changes: Iterable[Mapping[str, Any]]) -> None:
+        """Append an error for each component that is neither a name nor a mapping."""
+        for change in changes:
+            self.errors += [f"{where}: {line}" for line in part_type_errors(change)]
 
     def _draw(self, name: str, kind: str, values: Any) -> Draw | None:
         where = f"axes: {name}: {kind}"
@@ -492,14 +514,38 @@ class _Reader:
         change = _expanded(settings)
         self._check_settings(where, change)
         axes = rule.get("axes") or {}
+        if not isinstance(axes, Mapping):
+            self.errors.append(
+                f"{where}: axes: expected options with lists of values, as in "
+                f"{{training.learning_rate: [1.0e-3, 1.0e-2]}}, got {axes!r:.80}"
+            )
+            axes = {}
         options: dict[str, list[Any]] = {}
-        for name, values in axes.items() if isinstance(axes, Mapping) else ():
+        for name, values in axes.items():
             if error := option_error(name):
-                self.errors.append(f"{where}: {error}")
+                self.errors.append(f"{where}: axes: {error}")
             elif self._is_list(name, values):
                 options[name] = values
+                self._check_parts(f"{where}: axes", [nested(name, value) for value in values])
         seeds = None if "seeds" not in rule else self._seeds(rule["seeds"], f"{where}: seeds")
         return Rule(self._where(where, rule.get("where") or {}), change, options, seeds)
+
+    def _check_conditions(self, grid: Grid) -> None:
+        """Append an error for each condition that has no effect."""
+        named = [(f"exclude {number}", one) for number, one in enumerate(grid.exclude, 1)]
+        named += [(f"rules {number}: where", one.where) for number, one in enumerate(grid.rules, 1)]
+        for where, condition in named:
+            lines = unmatched(grid, condition)
+            self.errors += [f"{where}: {line}" for line in lines]
+            if not lines and not is_reached(grid, condition):
+                text = ", ".join(
+                    f"{axis}: {patterns[0] if len(patterns) == 1 else patterns}"
+                    for axis, patterns in condition.items()
+                )
+                self.errors.append(
+                    f"{where}: expected a condition that matches a cell, got {{{text}}}. No cell "
+                    "has these values together; leave the condition out, or change it"
+                )
 
     def _where(self, where: str, condition: Any) -> dict[str, list[Any]]:
         if not isinstance(condition, Mapping) or not condition:
