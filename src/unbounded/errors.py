@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import functools
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -149,6 +149,17 @@ def collected(errors: list[str], name: str = "") -> Iterator[None]:
         errors += [prefix + line for line in error.errors]
     except ChoiceError as error:
         errors.append(f"{prefix}{error}")
+
+
+def placed(lines: Iterable[str], place: str, options: Collection[str]) -> list[str]:
+    """Precede each error of a component with the component's place in a config.
+
+    Args:
+        lines: errors, a line each. A line "OPTION: text" describes an error of that option.
+        place: such as "model.memory".
+        options: the component's options.
+    """
+    return [f"{place}{'.' if line.partition(':')[0] in options else ': '}{line}" for line in lines]
 
 
 class BackendError(UnboundedError, RuntimeError):

@@ -11,7 +11,7 @@ from torch import nn
 
 from unbounded.checks import check_positive
 from unbounded.custom_components import NO_MEMORY, find_part, part_of
-from unbounded.errors import ChoiceError, ConfigError
+from unbounded.errors import ChoiceError, ConfigError, placed
 from unbounded.memories import MEMORIES, Memory
 from unbounded.memories.as_data import has_name
 from unbounded.options import option_errors, options_of
@@ -97,11 +97,7 @@ def changed_memory_errors(
     memory, width = model["memory"], model["hidden_size"]
     errors = memory_errors({**memory, **options}, width)
     if errors:
-        named = [error.partition(":")[0] in options for error in errors]
-        return [
-            f"{place}{'.' if is_named else ': '}{error}"
-            for is_named, error in zip(named, errors, strict=True)
-        ]
+        return placed(errors, place, options)
     return [
         f"{place}.{option}: changes the parameters of the run; to score a run, give only options "
         "that change none"

@@ -11,7 +11,7 @@ from typing import Any, Final
 import torch
 
 from unbounded.custom_components import NO_MEMORY
-from unbounded.errors import ChoiceError, ConfigError, collected, did_you_mean
+from unbounded.errors import ChoiceError, ConfigError, collected, did_you_mean, placed
 from unbounded.evaluation.metric_sets import MetricSet, metric_set_of
 from unbounded.experiments.config.check_training import (
     hardening_errors,
@@ -69,9 +69,10 @@ def examine(config: RunConfig, tried: _TriedRanges | None = None) -> tuple[Task 
     lines: list[str] = []
     task = check_task(lines, lambda: build_task(config)) if is_named else None
     for line in lines:
-        option = line.removeprefix("task: ").partition(":")[0]
-        is_of_option = line.startswith("task: ") and option in config.task
-        found.append(f"task.{line.removeprefix('task: ')}" if is_of_option else line)
+        is_of_task = line.startswith("task: ")
+        found += (
+            placed([line.removeprefix("task: ")], "task", config.task) if is_of_task else [line]
+        )
     on_gpu = config.hardware.device in ("auto", "cuda") and torch.cuda.is_available()
     wrong = {
         place: component_errors(config, place, "cuda" if on_gpu else "cpu")

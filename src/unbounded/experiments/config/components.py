@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from torch import nn
 
 from unbounded.custom_components import NO_MEMORY
-from unbounded.errors import ChoiceError, ConfigError
+from unbounded.errors import ChoiceError, ConfigError, placed
 from unbounded.experiments.config.schema import (
     HardeningConfig,
     ModelConfig,
@@ -178,8 +178,7 @@ def component_errors(config: RunConfig, place: str, device: str = "cpu") -> list
             lines = optimizer_errors(name, own, device)
         elif place.startswith("training.") and not lines:
             lines = _refusals(place, part)
-    # A line that begins with an option's name describes an error of that option.
-    return [f"{place}{'.' if line.partition(':')[0] in own else ': '}{line}" for line in lines]
+    return placed(lines, place, own)
 
 
 def _refusals(place: str, part: Mapping[str, Any]) -> list[str]:
