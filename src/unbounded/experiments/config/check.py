@@ -69,10 +69,8 @@ def examine(config: RunConfig, tried: _TriedRanges | None = None) -> tuple[Task 
     lines: list[str] = []
     task = check_task(lines, lambda: build_task(config)) if is_named else None
     for line in lines:
-        is_of_task = line.startswith("task: ")
-        found += (
-            placed([line.removeprefix("task: ")], "task", config.task) if is_of_task else [line]
-        )
+        of_task = line.removeprefix("task: ")
+        found += [line] if of_task == line else placed([of_task], "task", config.task)
     on_gpu = config.hardware.device in ("auto", "cuda") and torch.cuda.is_available()
     wrong = {
         place: component_errors(config, place, "cuda" if on_gpu else "cpu")
