@@ -116,8 +116,8 @@ def test_each_public_method_has_or_inherits_a_docstring(folder: str) -> None:
     """Ruff asks for a docstring at each definition everywhere else (D102 in pyproject.toml)."""
     package = importlib.import_module(f"unbounded.{folder}")
     modules = [
-        importlib.import_module(f"unbounded.{folder}.{found.name}")
-        for found in pkgutil.iter_modules(package.__path__)
+        importlib.import_module(found.name)
+        for found in pkgutil.walk_packages(package.__path__, f"unbounded.{folder}.")
     ]
     classes = [
         kind for module in modules for kind in vars(module).values() if inspect.isclass(kind)

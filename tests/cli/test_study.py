@@ -234,6 +234,30 @@ def failing_study(capsys: Capture, *arguments: str) -> str:
     return capsys.readouterr().err
 
 
+def test_a_useless_condition_is_an_error_of_a_new_study_only(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    write(Path("mine.yaml"), tiny(exclude=[{"model.hidden_size": 7}]))
+    text = failing_study(capsys, "mine.yaml")
+    assert "mine.yaml: exclude 1: model.hidden_size: expected a value of this axis" in text
+    assert not Path("studies").exists()
+    # As if it had begun before this check existed.
+    with monkeypatch.context() as patched:
+        patched.setattr("unbounded.experiments.trials.study_file._useless", lambda grid: ())
+        assert main(["study", "mine.yaml", "--shard", "1/1"]) == 0
+    assert main(["study", "mine.yaml", "--table"]) == 0
+    assert main(["study", "mine.yaml"]) == 0
+    assert "warning: exclude 1: model.hidden_size: expected" in capsys.readouterr().err
+
+
+def test_a_misspelled_option_of_a_memory_does_not_point_to_rules(capsys: Capture) -> None:
+    typo = {"model.memory": ["stack", {"name": "queue", "wdth": 3}]}
+    write(Path("mine.yaml"), tiny(axes=typo))
+    text = failing_study(capsys, "mine.yaml")
+    assert "memory 'queue' has no option 'wdth'. Did you mean 'width'?" in text
+    assert "of a rule" not in text
+
+
 def test_the_folder_of_another_study(capsys: Capture) -> None:
     write(Path("one.yaml"))
     write(Path("two.yaml"))

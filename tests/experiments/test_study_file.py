@@ -190,35 +190,6 @@ def test_invalid_seeds_are_an_error(text: str) -> None:
         ({"exclude": {}}, ""),
         ({"exclude": [3]}, "exclude 1: expected a condition"),
         ({"exclude": [{"model.memry": 1}]}, "exclude: 'model.memry' is no axis."),
-        ({"exclude": [{"model.hidden_size": 7}]}, "exclude 1: model.hidden_size: expected a value"),
-        (
-            {"axes": {"model.memory": ["stack", "queue"]}, "exclude": [{"model.memory": "stck"}]},
-            "got 'stck'. Did you mean 'stack'? Values: stack, queue.",
-        ),
-        (
-            {
-                "axes": {"model.memory": ["stack", "queue"]},
-                "rules": [{"where": {"model.memory": ["stack", "stck*"]}, "set": {}}],
-            },
-            "rules 1: where: model.memory: expected a value of this axis, or a pattern that "
-            "matches one, got 'stck*'. Did you mean 'stack'?",
-        ),
-        (
-            {
-                "axes": {"training.optimizer": {"choice": ["adam", "sgd"]}},
-                "draws": 3,
-                "exclude": [{"training.optimizer": "adm"}],
-            },
-            "Did you mean 'adam'?",
-        ),
-        (
-            {
-                "rules": [{"where": {"model.hidden_size": 4}, "axes": {"training.clip": [1, 2]}}],
-                "exclude": [{"model.hidden_size": 5, "training.clip": 1}],
-            },
-            "exclude 1: expected a condition that matches a cell, got {model.hidden_size: 5, "
-            "training.clip: 1}. No cell has these values together",
-        ),
         (
             {
                 "rules": [
@@ -341,3 +312,50 @@ def test_the_example_of_the_page_is_a_study_without_errors() -> None:
     check_all(run.config for run in runs)
     keys = set(page.split("| key | meaning |")[1].split("\n\n")[0].replace("`", " ").split())
     assert set(KEYS) - {"about"} <= {key.strip(",") for key in keys}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"exclude": [{"model.hidden_size": 7}]}, "exclude 1: model.hidden_size: expected a value"),
+        (
+            {"axes": {"model.memory": ["stack", "queue"]}, "exclude": [{"model.memory": "stck"}]},
+            "got 'stck'. Did you mean 'stack'? Values: stack, queue.",
+        ),
+        (
+            {
+                "axes": {"model.memory": ["stack", "queue"]},
+                "rules": [{"where": {"model.memory": ["stack", "stck*"]}, "set": {}}],
+            },
+            "rules 1: where: model.memory: expected a value of this axis, or a pattern that "
+            "matches one, got 'stck*'. Did you mean 'stack'?",
+        ),
+        (
+            {
+                "axes": {"training.optimizer": {"choice": ["adam", "sgd"]}},
+                "draws": 3,
+                "exclude": [{"training.optimizer": "adm"}],
+            },
+            "Did you mean 'adam'?",
+        ),
+        (
+            {
+                "rules": [{"where": {"model.hidden_size": 4}, "axes": {"training.clip": [1, 2]}}],
+                "exclude": [{"model.hidden_size": 5, "training.clip": 1}],
+            },
+            "exclude 1: expected a condition that matches a cell, got {model.hidden_size: 5, "
+            "training.clip: 1}. No cell has these values together",
+        ),
+        (
+            {"axes": {"training.chunk_steps": [8, 16]}, "exclude": [{"training.chunk_steps": "8"}]},
+            "got '8'. The values of this axis are no text, so they have no quotes. Values: 8, 16.",
+        ),
+        (
+            {"axes": {"training.clip": [1, 2]}, "exclude": [{"training.clip": None}]},
+            "got null. Values: 1, 2.",
+        ),
+    ],
+)
+def test_useless_conditions_are_found(changes: dict[str, Any], message: str) -> None:
+    (line,) = make_study_file("x", tiny(**changes)).useless
+    assert message in line

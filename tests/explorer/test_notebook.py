@@ -61,7 +61,11 @@ def test_a_model_and_its_task(name: str, tmp_path: Path) -> None:
     page = ub.explore(CONSTRUCTIONS[name](**options), task)
     cells = [each for each in picture_of(page._repr_html_()).iter() if each.tag.endswith("rect")]
     assert cells
-    page.beside(page).save(tmp_path / "page.html")
+    title, name = page.runs[0]["title"], page.runs[0]["name"]
+    both = page.beside(page)
+    assert [run["title"] for run in both.runs] == 2 * [f"{title}: {name}"]
+    assert page.runs[0]["title"] == title
+    both.save(tmp_path / "page.html")
     assert (tmp_path / "page.html").read_text().count('"layout"') == 2
 
 

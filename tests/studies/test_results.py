@@ -161,6 +161,9 @@ def test_longer_ranges_are_metrics() -> None:
     )  # fmt: skip
     table = table_of(study(table={"metric": "longer_exact_match"}), runs)
     assert (table.header[-1], table.rows[0][-1]) == ("longer_exact_match", "0.25")
+    # A range that another column shows, as 4x on answer tasks, is not in `longer`.
+    shown = run(axes, roles=roles, longer={"33:64": (0.0, 0.125)})
+    assert shown.values()["longer_prefix_accuracy"] == 0.125
     # Without such a range the metric is known and empty.
     text = table_of(study(table={"metric": "longer_exact_match"}), [run(axes)]).markdown()
     assert "No finished run has longer_exact_match." in text

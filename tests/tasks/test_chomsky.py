@@ -311,3 +311,11 @@ def test_bad_input_is_named():
 def test_a_typed_source_without_an_answer_is_named(name, source, message):
     with pytest.raises(ConfigError, match=message):
         make_task(name).asked(tuple(source.split()))
+
+
+@pytest.mark.parametrize("name", CHOMSKY)
+def test_an_unknown_option_names_the_task(name: str) -> None:
+    with pytest.raises(
+        TypeError, match=rf"^{name}\(\) got an unexpected keyword argument 'nosuch'"
+    ):
+        CHOMSKY[name](nosuch=1)

@@ -99,6 +99,7 @@ def run(arguments: Sequence[str]) -> int:
 def _of_folders(given: Namespace) -> tuple[list[dict[str, Any]], Path]:
     """The runs of the named folders, and the page's path in the first of them."""
     from unbounded.experiments.run.run_folder import RunFolder
+    from unbounded.explorer.page import tell_apart
     from unbounded.explorer.run_data import course_of_folder, run_of_folder
 
     if given.course and given.hardened:
@@ -110,10 +111,8 @@ def _of_folders(given: Namespace) -> tuple[list[dict[str, Any]], Path]:
         moments = [run for folder in folders for run in course_of_folder(folder, **options)]
         return moments, folders[0] / COURSE_PAGE
     runs = [run_of_folder(folder, hardened=given.hardened, **options) for folder in folders]
-    titles = [run["title"] for run in runs]
-    for run, title in zip(runs, titles, strict=True):
-        if titles.count(title) > 1:  # runs of one study, say
-            run["title"] = f"{title}: {run['name']}"
+    names = [run["name"] for run in runs]
+    tell_apart(runs, names if len(set(names)) == len(names) else given.runs)
     return runs, folders[0] / PAGE
 
 

@@ -78,7 +78,7 @@ def _description(module: str, value: ast.expr) -> str:
     if isinstance(value, ast.Call) and value.args:  # a function that returns a factory
         value = value.args[0]
     if isinstance(value, ast.Constant):
-        return str(value.value)
+        return str(value.value).partition("\n")[0]
     _, part = _definition(module, value)
     if not isinstance(part, ast.FunctionDef | ast.ClassDef):
         return ""

@@ -261,6 +261,10 @@ def _train(given: Namespace, study: StudyFile, folder: StudyFolder) -> int:
     from unbounded.studies.session import plan_text, progress_of
 
     trials = _trials(study, is_file=Path(given.study).is_file())
+    if study.useless and not folder.study_file.is_file():
+        raise ConfigError([f"{given.study}: {line}" for line in study.useless])
+    for line in study.useless:  # of a study that began before
+        print(f"warning: {line}", file=sys.stderr, flush=True)
     for warning in role_warnings(trial.config for trial in trials):
         print(f"warning: {warning}", file=sys.stderr, flush=True)
     log_with = tracker_names(given.log_with) or study.log_with
@@ -298,10 +302,11 @@ def _train(given: Namespace, study: StudyFile, folder: StudyFolder) -> int:
     if is_left:
         left = len(watched.waiting)
         if newest_claims(folder.runs) == claims:
-            jobs, workers = folder.path / JOBS, folder.runs / LOGS / WORKERS
+            places = (folder.path / JOBS, folder.runs / LOGS / WORKERS)
+            where = " and ".join(str(place) for place in places if place.is_dir())
             print(
-                f"every worker has ended before it began one of the {left} runs; {jobs} and "
-                f"{workers} hold the workers' messages",
+                f"every worker has ended before it began one of the {left} runs; the workers' "
+                f"messages are in {where or 'their own logs'}",
                 file=sys.stderr,
             )
             return 1

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from unbounded.checks import check_kind
 from unbounded.errors import ConfigError, DTypeError
-from unbounded.explorer.page import html, write_page
+from unbounded.explorer.page import html, tell_apart, write_page
 
 if TYPE_CHECKING:
     from unbounded.experiments.run.run import RunResult
@@ -51,7 +51,9 @@ class Page:
             DTypeError: `other` is not a page.
         """
         check_kind("other", other, Page, "ub.explore(source) makes one.")
-        return Page((*self.runs, *other.runs), self.picture)
+        runs = tuple(dict(run) for run in (*self.runs, *other.runs))
+        tell_apart(runs, [run["name"] for run in runs])
+        return Page(runs, self.picture)
 
     def _repr_html_(self) -> str:
         """An iframe with the page, and a picture, which a script removes.

@@ -65,6 +65,14 @@ def _package_file(name: str) -> str:
     return resources.files("unbounded.explorer").joinpath(name).read_text("utf-8")
 
 
+def tell_apart(runs: Sequence[dict[str, Any]], names: Sequence[str]) -> None:
+    """Add the names of runs to titles that several of them have, as runs of one study do."""
+    titles = [run["title"] for run in runs]
+    for run, title, name in zip(runs, titles, names, strict=True):
+        if titles.count(title) > 1:
+            run["title"] = f"{title}: {name}"
+
+
 def write_page(path: Path, text: str, *, overwrite: bool = False) -> None:
     """Write a page. An existing page is replaced.
 

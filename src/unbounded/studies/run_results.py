@@ -53,14 +53,16 @@ class StudyRun:
         """The run's numbers by name; empty unless the run is finished.
 
         The numbers are the columns of its metric set, the same measures of the first scored range
-        of the role "longer", "selection_metric", and "success" if the metric set defines it.
+        of the role "longer" that no column shows, "selection_metric", and "success" if the metric
+        set defines it.
         """
         if self.numbers is None:
             return {}
         metric_set, roles = metric_set_of(self.numbers.metric_set), self.numbers.roles
         values = dict(self.numbers.values)
-        longer = next((lengths for lengths, role in roles.items() if role == "longer"), None)
-        if longer is not None and (further := self.numbers.longer.get(longer)):
+        beyond = (self.numbers.longer.get(each) for each, role in roles.items() if role == "longer")
+        further = next(filter(None, beyond), None)
+        if further is not None:
             named = zip(longer_columns(metric_set), further, strict=True)
             values |= {name: number for name, number in named if name not in values}
         chosen_by = self.numbers.selection_metric

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -65,13 +66,20 @@ def check_trials(trials: Sequence[Trial]) -> None:
                     found.setdefault(line, []).append(trial.cell)
         if not found:
             raise ConfigError(first.errors) from None
+        axes = {axis for trial in trials for axis in trial.axes}
         raise ConfigError(
             [
                 f"{line} (in {within[0]})"
-                f"{_RULE_HINT * ('has no option' in line and len(within) < len(cells))}"
+                f"{_RULE_HINT * (_is_of_axis(line, axes) and len(within) < len(cells))}"
                 for line, within in found.items()
             ]
         ) from None
+
+
+def _is_of_axis(line: str, axes: Collection[str]) -> bool:
+    """Whether an error is that a component lacks an option which is an axis of the study."""
+    lacking = re.match(r"([\w.]+): .* has no option '(\w+)'", line)
+    return lacking is not None and f"{lacking[1]}.{lacking[2]}" in axes
 
 
 def plan_text(title: str, trials: Sequence[Trial], runs: Path, jobs: int) -> str:

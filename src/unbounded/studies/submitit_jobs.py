@@ -204,8 +204,8 @@ class QueuedJobs:
 
 def _in_queue() -> set[str] | None:
     """The ids of this user's arrays that are queued or running; None if SLURM does not answer."""
-    command = ["squeue", "--noheader", "--user", getpass.getuser(), "--format", "%F"]
-    with suppress(OSError, subprocess.SubprocessError):
+    with suppress(OSError, KeyError, subprocess.SubprocessError):  # KeyError: a user without a name
+        command = ["squeue", "--noheader", "--user", getpass.getuser(), "--format", "%F"]
         listed = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
         return set(listed.stdout.split())
     return None

@@ -556,7 +556,8 @@ def _task(
     ) -> QuestionTask:
         return question(name, source(), train_lengths, test_lengths, computation)
 
-    make.__name__, make.__doc__ = name, f"{about}\n\nArgs:{_OPTIONS}"
+    make.__name__ = make.__qualname__ = name
+    make.__doc__ = f"{about}\n\nArgs:{_OPTIONS}"
     return make
 
 
@@ -574,13 +575,12 @@ def _task_with_variant(
         return question(name, source(variant), train_lengths, test_lengths, computation)
 
     text = f'variant: "paper", or "code" for the authors\' program. {variants}'
-    make.__name__, make.__doc__ = name, f"{about}\n\nArgs:\n    {text}{_OPTIONS}"
+    make.__name__ = make.__qualname__ = name
+    make.__doc__ = f"{about}\n\nArgs:\n    {text}{_OPTIONS}"
     return make
 
 
-#: The fifteen tasks: first regular, then context-free, then context-sensitive tasks. In the
-#: authors' program, sources that are too short for a task have a fixed answer or one number; here
-#: the training lengths leave them out.
+#: The fifteen tasks: first regular, then context-free, then context-sensitive tasks.
 CHOMSKY: Final[dict[str, Callable[..., QuestionTask]]] = {
     # Neighbours differ an odd number of times if the first and the last symbol differ.
     "even_pairs": _task(
@@ -613,7 +613,8 @@ CHOMSKY: Final[dict[str, Callable[..., QuestionTask]]] = {
         lambda: _of_bits(lambda bits: bits[:, ::-1]),
     ),
     "solve_equation": _task(
-        "Find the digit x of an equation with brackets modulo 5.",
+        "Find the digit x of an equation with brackets modulo 5.\n\n"
+        "The authors' code answers 0 below 3 symbols.",
         "solve_equation",
         Equation,
         "3:40",
@@ -629,7 +630,8 @@ CHOMSKY: Final[dict[str, Callable[..., QuestionTask]]] = {
         lambda: _of_bits(lambda bits: np.tile(bits, (1, 2))),
     ),
     "missing_duplicate_string": _task(
-        "Output the symbol that is hidden in a doubled string.",
+        "Output the symbol that is hidden in a doubled string.\n\n"
+        "In the authors' code the only string of one symbol has answer 1.",
         "missing_duplicate_string",
         MissingDuplicate,
         "2:40",
@@ -640,15 +642,17 @@ CHOMSKY: Final[dict[str, Callable[..., QuestionTask]]] = {
         _odds_first,
         'The second, fourth ... bit comes first in the "code".',
     ),
-    # The paper's name is binary_addition, which is here the stream task of Joulin & Mikolov.
     "chomsky_binary_addition": _task(
-        "Add two binary numbers of any lengths, the lowest bit first.",
+        "Add two binary numbers of any lengths, the lowest bit first.\n\n"
+        "The paper names this task binary_addition, but here the stream task of Joulin & Mikolov "
+        "has that name. The code's sources below 3 symbols have one number.",
         "chomsky_binary_addition",
         lambda: BinaryOperation("+"),
         "3:40",
     ),
     "binary_multiplication": _task(
-        "Multiply two binary numbers, the lowest bit first.",
+        "Multiply two binary numbers, the lowest bit first.\n\n"
+        "The code's sources below 3 symbols have one number.",
         "binary_multiplication",
         lambda: BinaryOperation("*"),
         "3:40",

@@ -265,12 +265,16 @@ def unmatched(grid: Grid, condition: Mapping[str, Sequence[Any]]) -> list[str]:
         values = _labels_of(grid, axis)
         for pattern in patterns:
             if not any(_fits(pattern, value) for value in values):
-                shown = [json.dumps(v, default=str) if v is None else str(v) for v in values]
+                shown = [v if isinstance(v, str) else json.dumps(v, default=str) for v in values]
+                is_text = isinstance(pattern, str)
+                got = repr(pattern) if is_text else json.dumps(pattern, default=str)
                 hint = did_you_mean(str(pattern).rstrip("*"), shown)
+                if is_text and not any(isinstance(v, str) for v in values):
+                    hint = " The values of this axis are no text, so they have no quotes."
                 names = ", ".join(shown[:_MOST_SHOWN]) + ", ..." * (len(shown) > _MOST_SHOWN)
                 found.append(
                     f"{axis}: expected a value of this axis, or a pattern that matches one, got "
-                    f"{pattern!r}.{hint} Values: {names}."
+                    f"{got}.{hint} Values: {names}."
                 )
     return found
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, cast, get_args
@@ -84,6 +84,7 @@ class StudyFile:
         log_with: trackers that receive the metrics of each run.
         modules: modules of custom components.
         data: the file's content.
+        useless: a line for each condition that matches no cell; a new study must have none.
     """
 
     name: str
@@ -96,6 +97,7 @@ class StudyFile:
     log_with: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
     data: Mapping[str, Any] = field(default_factory=dict)
+    useless: tuple[str, ...] = ()
 
 
 def read_study(path: Path) -> StudyFile:
@@ -216,6 +218,24 @@ def option_error(name: str) -> str:
     return f"unknown option {name!r}.{hint} `unbounded train --help` lists the options"
 
 
+def _useless(grid: Grid) -> Iterator[str]:
+    """One line for each condition that has no effect."""
+    named = [(f"exclude {number}", one) for number, one in enumerate(grid.exclude, 1)]
+    named += [(f"rules {number}: where", one.where) for number, one in enumerate(grid.rules, 1)]
+    for where, condition in named:
+        lines = unmatched(grid, condition)
+        yield from (f"{where}: {line}" for line in lines)
+        if not lines and not is_reached(grid, condition):
+            text = ", ".join(
+                f"{axis}: {patterns[0] if len(patterns) == 1 else patterns}"
+                for axis, patterns in condition.items()
+            )
+            yield (
+                f"{where}: expected a condition that matches a cell, got {{{text}}}. No cell has "
+                "these values together; leave the condition out, or change it"
+            )
+
+
 class _Reader:
     """Reads a study's content and collects its errors."""
 
@@ -272,8 +292,6 @@ class _Reader:
             rules=rules,
             protocol=self._protocol(),
         )
-        if not self.errors:  # values of a wrong axis would match nothing
-            self._check_conditions(grid)
         # Drawn options form a search, so the best point is chosen, unless the file sets `select`.
         select = self._axis_names("select", data.get("select", list(draws)), named)
         return StudyFile(
@@ -287,6 +305,7 @@ class _Reader:
             self._names("log_with"),
             self._names("import"),
             dict(data),
+            tuple(_useless(grid)),
         )
 
     def _mapping(self, key: str) -> Mapping[str, Any]:
@@ -529,23 +548,6 @@ class _Reader:
                 self._check_parts(f"{where}: axes", [nested(name, value) for value in values])
         seeds = None if "seeds" not in rule else self._seeds(rule["seeds"], f"{where}: seeds")
         return Rule(self._where(where, rule.get("where") or {}), change, options, seeds)
-
-    def _check_conditions(self, grid: Grid) -> None:
-        """Append an error for each condition that has no effect."""
-        named = [(f"exclude {number}", one) for number, one in enumerate(grid.exclude, 1)]
-        named += [(f"rules {number}: where", one.where) for number, one in enumerate(grid.rules, 1)]
-        for where, condition in named:
-            lines = unmatched(grid, condition)
-            self.errors += [f"{where}: {line}" for line in lines]
-            if not lines and not is_reached(grid, condition):
-                text = ", ".join(
-                    f"{axis}: {patterns[0] if len(patterns) == 1 else patterns}"
-                    for axis, patterns in condition.items()
-                )
-                self.errors.append(
-                    f"{where}: expected a condition that matches a cell, got {{{text}}}. No cell "
-                    "has these values together; leave the condition out, or change it"
-                )
 
     def _where(self, where: str, condition: Any) -> dict[str, list[Any]]:
         if not isinstance(condition, Mapping) or not condition:
