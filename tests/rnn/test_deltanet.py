@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import unbounded as ub
-from tests.rnn.layers import check_chunks, check_gradients, check_padding
+from tests.rnn.layers import check_chunks, check_gradients, check_padding, random
 from tests.tolerances import assert_close
 from unbounded.errors import ConfigError, DTypeError, ShapeError
 from unbounded.rnn.deltanet import CHUNK, delta_rule
@@ -38,10 +38,6 @@ def delta_rule_by_steps(queries, keys, values, strengths, state):
 def make(kind, **options):
     torch.manual_seed(0)
     return MAKERS[kind](**{"batch_first": True, "dtype": DOUBLE, **options})
-
-
-def random(*shape, seed=1):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=DOUBLE)
 
 
 def inputs(tokens, steps, batch=2, heads=2):
