@@ -13,6 +13,18 @@ def random(*shape, seed=1):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
+DELTA_LAYERS = {
+    "deltanet": lambda **options: ub.DeltaNet(3, 8, 2, 2, **options),
+    "without convolution": lambda **options: ub.DeltaNet(3, 8, 2, 2, conv_size=0, **options),
+    "deltaproduct": lambda **options: ub.DeltaProduct(3, 8, 3, 2, 2, **options),
+}
+
+
+def delta_layer(kind, **options):
+    torch.manual_seed(0)
+    return DELTA_LAYERS[kind](**{"batch_first": True, "dtype": torch.float64, **options})
+
+
 def check_gradients(layer, x, *rest, **options):
     """float64 gradcheck of outputs and state in the input and all parameters."""
     names = [name for name, _ in layer.named_parameters()]

@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 
 import unbounded as ub
 from tests.memories.common import MEMORIES
-from tests.rnn.layers import check_gradients, random
+from tests.rnn.layers import check_chunks, check_gradients, random
 from tests.sweep import sweep
 from tests.tolerances import assert_close
 from unbounded.memories.core import state_tensors
@@ -86,14 +86,7 @@ def test_padded_equals_unpadded(memory, controller):
 @pytest.mark.parametrize("memory", MEMORIES)
 @pytest.mark.parametrize("controller", CONTROLLERS)
 def test_a_state_is_resumed(memory, controller):
-    layer = make(memory, controller)
-    x = random(8, 2, 3)
-    full, final = layer(x)
-    first, state = layer(x[:3])
-    second, state = layer(x[3:], state)
-    assert_close(torch.cat([first, second]), full, "output")
-    for got, want in zip(state_tensors(state), state_tensors(final), strict=True):
-        assert_close(got, want, "state")
+    check_chunks(make(memory, controller, batch_first=True), random(2, 8, 3), [3, 5])
 
 
 @pytest.mark.parametrize(
