@@ -37,16 +37,10 @@ WALL_CLOCK = {"elapsed_s", "sequences_per_s", "symbols_per_s", "minutes"}
 
 def tiny(**training: Any) -> RunConfig:
     options: dict[str, Any] = {
-        "batches": 40,
-        "batch_size": 4,
-        "learning_rate": 1e-2,
-        "report_every": 10,
-        "stop": {"name": "solved", "every": 20},
-        "validation_count": 20,
-        "accuracy_every": 20,
-        "accuracy_count": 10,
-        "checkpoint_every": 15,
-    }
+        "batches": 40, "batch_size": 4, "learning_rate": 1e-2, "report_every": 10,
+        "stop": {"name": "solved", "every": 20}, "validation_count": 20, "accuracy_every": 20,
+        "accuracy_count": 10, "checkpoint_every": 15,
+    }  # fmt: skip
     return RunConfig(
         task={"name": "copy", "symbols": 3, "train_lengths": "1:3", "test_lengths": "4:6"},
         seed=3,
