@@ -13,18 +13,12 @@ from tests.devices import on_every_device
 from tests.memories.common import MEMORIES, instructions, requires_grad
 from tests.tolerances import assert_close
 from unbounded.extraction import extract
-from unbounded.memories.core import map_state
+from unbounded.memories.core import state_tensors
 from unbounded.models import MemoryModel, generate
 from unbounded.tasks import make_task
 from unbounded.verification import VerifyOptions, findings_of
 
 pytestmark = on_every_device
-
-
-def tensors(state):
-    found = []
-    map_state(lambda tensor: found.append(tensor) or tensor, state)
-    return found
 
 
 @pytest.mark.parametrize("kind", ["uniform", "eighths", "binary"])
@@ -37,34 +31,12 @@ def test_unroll_and_its_gradients(name: str, kind: str, device: str) -> None:
     want, _ = memory.unroll(here, memory.initial_state(2, dtype=torch.float64), "reference")
     got, state = memory.unroll(there, memory.initial_state(2, dtype=torch.float64, device=device))
     assert got.device.type == device
-    assert all(tensor.device.type == device for tensor in tensors(state))
+    assert all(tensor.device.type == device for tensor in state_tensors(state))
     assert_close(got.cpu(), want, "read_vectors")
     (want * want.detach().cos()).sum().backward()
     (got * got.detach().cos()).sum().backward()
     for field, moved in zip(here, there, strict=True):
         assert_close(moved.grad.cpu(), field.grad, "gradient")
-
-
-@pytest.mark.parametrize("controller", ["lstm", "gru", "elman"])
-@pytest.mark.parametrize("name", MEMORIES)
-def test_layer_with_lengths_moves_and_resumes(name: str, controller: str, device: str) -> None:
-    torch.manual_seed(1)
-    layer = ub.MemoryRNN(3, 5, MEMORIES[name](4), controller, dtype=torch.float64)
-    moved = copy.deepcopy(layer).to(device)
-    x, lengths = torch.randn(7, 3, 3, dtype=torch.float64), torch.tensor([7, 1, 4])
-    want, state = layer(x, lengths=lengths)
-    got, moved_state = moved(x.to(device), lengths=lengths.to(device))
-    assert_close(got.cpu(), want, "output")
-    for mine, other in zip(tensors(moved_state), tensors(state), strict=True):
-        assert mine.device.type == device
-        assert_close(mine.cpu(), other, "state")
-    # A state of the CPU can be used on the device.
-    there = map_state(lambda tensor: tensor.to(device), state)
-    assert_close(moved(x.to(device), there)[0].cpu(), layer(x, state)[0], "carried on")
-    want.square().sum().backward()
-    got.square().sum().backward()
-    for parameter, other in zip(layer.parameters(), moved.parameters(), strict=True):
-        assert_close(other.grad.cpu(), parameter.grad, "gradient")
 
 
 @pytest.mark.parametrize("memory", ["queue", "none"])
@@ -91,21 +63,27 @@ def test_autocast_keeps_strengths_in_float32(device: str) -> None:
 
 @pytest.mark.parametrize("controller", ["lstm", "gru", "elman"])
 @pytest.mark.parametrize("name", ub.memories.MEMORIES)
-def test_every_memory_with_its_default_options(name: str, controller: str, device: str) -> None:
+def test_layer_with_lengths_moves_and_resumes(name: str, controller: str, device: str) -> None:
     torch.manual_seed(1)
     layer = ub.MemoryRNN(3, 5, ub.memories.MEMORIES[name](4), controller, dtype=torch.float64)
     moved = copy.deepcopy(layer).to(device)
     x, lengths = torch.randn(7, 3, 3, dtype=torch.float64), torch.tensor([7, 1, 4])
-    want, _ = layer(x, lengths=lengths)
-    got, _ = moved(x.to(device), lengths=lengths.to(device))
+    want, state = layer(x, lengths=lengths)
+    got, moved_state = moved(x.to(device), lengths=lengths.to(device))
     assert_close(got.cpu(), want, "output")
+    for mine, other in zip(state_tensors(moved_state), state_tensors(state), strict=True):
+        assert mine.device.type == device
+        assert_close(mine.cpu().double(), other.double(), "state")
+    # A state of the CPU can be used on the device.
+    there = ub.move_state(state, device)
+    assert_close(moved(x.to(device), there)[0].cpu(), layer(x, state)[0], "carried on")
     want.square().sum().backward()
     got.square().sum().backward()
     for parameter, other in zip(layer.parameters(), moved.parameters(), strict=True):
         assert_close(other.grad.cpu(), parameter.grad, "gradient")
-    there = moved(x.to(device), lengths=lengths.to(device), return_trace=True)[2].arrays
+    traced = moved(x.to(device), lengths=lengths.to(device), return_trace=True)[2].arrays
     for field, array in layer(x, lengths=lengths, return_trace=True)[2].arrays.items():
-        assert_close(there[field].cpu().double(), array.double(), field)
+        assert_close(traced[field].cpu().double(), array.double(), field)
 
 
 #: A backward pass of the tape's loop waits, in `unfold` or in another operation.

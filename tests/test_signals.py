@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -12,28 +15,30 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def test_a_closed_terminal_is_a_request_to_stop() -> None:
-    # The tests themselves may run under nohup.
-    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+@contextmanager
+def handled(number: signal.Signals, handler: Any) -> Iterator[None]:
+    """A signal with a handler of this program, or of nohup, under which the tests may run."""
+    before = signal.signal(number, handler)
     try:
+        yield
+    finally:
+        signal.signal(number, before)
+
+
+def test_a_closed_terminal_is_a_request_to_stop() -> None:
+    with handled(signal.SIGHUP, signal.SIG_DFL):
         with stop_requests() as request:
             os.kill(os.getpid(), signal.SIGHUP)
             with pytest.raises(Interrupted) as caught:
                 request.check()
         assert caught.value.exit_code == 129
         assert signal.getsignal(signal.SIGHUP) == signal.SIG_DFL
-    finally:
-        signal.signal(signal.SIGHUP, before)
 
 
 def test_an_ignored_hangup_stays_ignored() -> None:
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
-        with stop_requests() as request:
-            os.kill(os.getpid(), signal.SIGHUP)
-            request.check()
-    finally:
-        signal.signal(signal.SIGHUP, before)
+    with handled(signal.SIGHUP, signal.SIG_IGN), stop_requests() as request:
+        os.kill(os.getpid(), signal.SIGHUP)
+        request.check()
 
 
 @pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU])
@@ -49,14 +54,13 @@ def test_a_signal_of_a_scheduler_is_a_request_to_stop(number: signal.Signals) ->
 
 def test_a_program_keeps_its_own_handler_of_a_signal() -> None:
     seen: list[int] = []
-    before = signal.signal(signal.SIGUSR1, lambda number, frame: seen.append(number))
-    try:
+    with handled(signal.SIGUSR1, lambda number, frame: seen.append(number)):
         with stop_requests() as request:
             os.kill(os.getpid(), signal.SIGUSR1)
             request.check()
-        assert seen == [signal.SIGUSR1]
-    finally:
-        signal.signal(signal.SIGUSR1, before)
+        with exit_on_signals(75):
+            signal.raise_signal(signal.SIGUSR1)
+    assert seen == [signal.SIGUSR1] * 2
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1, signal.SIGXCPU])
@@ -91,14 +95,3 @@ def test_exit_on_signals_holds_before_and_after_an_inner_block(name: str) -> Non
             signal.raise_signal(number)
         assert left.value.code == 75
     assert signal.getsignal(number) == signal.SIG_DFL
-
-
-def test_exit_on_signals_leaves_a_program_its_own_handlers() -> None:
-    seen: list[int] = []
-    before = signal.signal(signal.SIGUSR1, lambda number, frame: seen.append(number))
-    try:
-        with exit_on_signals(75):
-            signal.raise_signal(signal.SIGUSR1)
-    finally:
-        signal.signal(signal.SIGUSR1, before)
-    assert seen == [signal.SIGUSR1]

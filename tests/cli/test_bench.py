@@ -70,16 +70,6 @@ def test_all_errors_are_reported_together(capsys):
     assert "steps: expected an integer >= 1" in message
 
 
-def test_a_suite_and_a_case_are_mutually_exclusive(capsys):
-    assert main(["bench", "--suite", "paper", "--batch", "3"]) == 2
-    assert "exclude each other" in capsys.readouterr().err
-
-
-def test_unknown_suite(capsys):
-    assert main(["bench", "--suite", "papr"]) == 2
-    assert "Did you mean 'paper'" in capsys.readouterr().err
-
-
 def test_operations_of_the_papers_size():
     """The forward and backward pass needs about 5.2 GFLOP."""
     assert Case().gflop == pytest.approx(5.2, abs=0.1)

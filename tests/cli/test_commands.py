@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.failing import Capture, failing
+from tests.cli.failing import Capture, failing, printed
 from tests.experiments.tiny import tiny, tiny_arguments
 from unbounded.cli import main
 from unbounded.cli.main import VERBS
@@ -222,7 +222,7 @@ def test_another_schedule_drops_the_cooldown_of_the_preset(capsys: Capture) -> N
         ("{name: cooldown}", {"name": "cooldown"}),
         ("{batches: 3}", {"name": "cooldown", "batches": 3}),
     ):
-        training = _printed(capsys, "gender", "--training.schedule", given)["training"]
+        training = printed(capsys, "gender", "--training.schedule", given)["training"]
         assert training["schedule"] == schedule
     message = failing(capsys, "train", "gender", "--training.schedule", "constat", "--runs", ".")
     assert "unknown schedule 'constat'. Did you mean 'constant'?" in message
@@ -233,13 +233,13 @@ def test_another_schedule_in_a_file_and_another_curriculum_drop_options(
 ) -> None:
     path = tmp_path / "config.yaml"
     path.write_text("task: gender\ntraining: {schedule: constant}\n")
-    training = _printed(capsys, "--config", str(path))["training"]
+    training = printed(capsys, "--config", str(path))["training"]
     assert training["schedule"] == {"name": "constant"}
     path.write_text("task: gender\ntraining: {schedule: {name: cooldown, batches: 7}}\n")
     constant = ("--training.schedule", "constant")
-    training = _printed(capsys, "--config", str(path), *constant)["training"]
+    training = printed(capsys, "--config", str(path), *constant)["training"]
     assert training["schedule"] == {"name": "constant"}
-    training = _printed(capsys, "binary_addition", "--training.curriculum", "doubling")["training"]
+    training = printed(capsys, "binary_addition", "--training.curriculum", "doubling")["training"]
     assert training["curriculum"] == {"name": "doubling"}
     message = failing(capsys, "train", "copy", "--training.curriculum", "doubling")
     assert "training.length_bucketing: a doubling curriculum changes lengths at any" in message
@@ -262,8 +262,8 @@ def test_an_option_of_the_task_is_never_lost(capsys: Capture) -> None:
     # It works with a mapping of options too.
     mapping = ("--task", '{symbols: 8, train_lengths: "1:4"}')
     for words in ((option, "9"), (f"{option}=9",)):
-        assert _printed(capsys, "copy", *words)["task"] == {"name": "copy", "symbols": 9}
-        task = _printed(capsys, "copy", *mapping, *words)["task"]
+        assert printed(capsys, "copy", *words)["task"] == {"name": "copy", "symbols": 9}
+        task = printed(capsys, "copy", *mapping, *words)["task"]
         assert task == {"name": "copy", "symbols": 9, "train_lengths": "1:4"}
     message = failing(capsys, "train", "copy", "--task.symbls", "9")
     assert "task 'copy' has no option 'symbls'" in message
@@ -282,7 +282,7 @@ def test_other_training_ranges_drop_the_evaluation_ranges_of_the_preset(
     task: str, ranges: list[str], capsys: Capture
 ) -> None:
     def scored(*arguments: str) -> Any:
-        return _printed(capsys, task, *arguments)["evaluation"].get("lengths")
+        return printed(capsys, task, *arguments)["evaluation"].get("lengths")
 
     assert len(scored()) > 1
     assert scored(*ranges) is None
@@ -290,8 +290,8 @@ def test_other_training_ranges_drop_the_evaluation_ranges_of_the_preset(
 
 
 def test_other_training_ranges_keep_the_evaluation_ranges_of_a_stream(capsys: Capture) -> None:
-    printed = _printed(capsys, "anbn", "--task.train_lengths", "2:9")
-    assert printed["evaluation"]["lengths"][0] == "2:60"
+    config = printed(capsys, "anbn", "--task.train_lengths", "2:9")
+    assert config["evaluation"]["lengths"][0] == "2:60"
 
 
 @pytest.mark.parametrize("memory", ["[1]", "{name: [queue]}", "null", "3"])
@@ -363,15 +363,15 @@ def test_ctrl_c_prints_how_to_resume(tmp_path: Path) -> None:
     ],
 )
 def test_another_variant_of_a_memory_keeps_its_other_options(
-    given: list[str], step: str | None, capsys: pytest.CaptureFixture[str]
+    given: list[str], step: str | None, capsys: Capture
 ) -> None:
-    assert _printed(capsys, *given)["model"]["memory"].get("step") == step
+    assert printed(capsys, *given)["model"]["memory"].get("step") == step
 
 
 @pytest.mark.parametrize("form", [["--model.memory={name: stack, width: 8}"],
                                   ["--model.memory", "{name: stack, width: 8}"]])  # fmt: skip
-def test_a_memory_as_a_mapping(form: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    memory = _printed(capsys, "copy", *form)["model"]["memory"]
+def test_a_memory_as_a_mapping(form: list[str], capsys: Capture) -> None:
+    memory = printed(capsys, "copy", *form)["model"]["memory"]
     assert (memory["name"], memory["width"]) == ("stack", 8)
 
 
@@ -402,9 +402,9 @@ def test_a_memory_named_in_a_file_drops_the_options_of_the_preset(
     for trial in [*trials.values()][::share]:
         data = to_dict(trial.config)
         path.write_text(plain_yaml.dump(data))
-        printed = _printed(capsys, "--config", str(path))
-        assert printed["model"] == data["model"]
-        assert printed["training"] == data["training"]
+        config = printed(capsys, "--config", str(path))
+        assert config["model"] == data["model"]
+        assert config["training"] == data["training"]
     for memory, is_the_presets in (
         ("{name: queue, width: 8}", False),
         ("queue", True),
@@ -413,11 +413,6 @@ def test_a_memory_named_in_a_file_drops_the_options_of_the_preset(
         path.write_text(f"task: gender\nmodel: {{memory: {memory}}}\n")
         assert main(["train", "--config", str(path), "--print_config"]) == 0
         assert ("pop_bias: -2.0" in capsys.readouterr().out) is is_the_presets
-
-
-def _printed(capsys: Capture, *arguments: str) -> Any:
-    assert main(["train", *arguments, "--print_config"]) == 0
-    return plain_yaml.load(capsys.readouterr().out)
 
 
 def test_a_memory_named_by_dotted_keys_drops_the_options_of_the_preset(
@@ -429,7 +424,7 @@ def test_a_memory_named_by_dotted_keys_drops_the_options_of_the_preset(
         "model.memory.name: queue\nmodel.memory.width: 8",
     ):
         path.write_text(f"task: gender\n{text}\n")
-        memory = _printed(capsys, "--config", str(path))["model"]["memory"]
+        memory = printed(capsys, "--config", str(path))["model"]["memory"]
         assert memory == {"name": "queue", "width": 8}
     for text in ("model: {memory: {width: 8}}", "model: 3"):
         path.write_text(f"task: gender\nmodel.memory.width: 9\n{text}\n")
@@ -439,11 +434,11 @@ def test_a_memory_named_by_dotted_keys_drops_the_options_of_the_preset(
 
 def test_a_printed_config_keeps_a_stack_without_a_capacity(capsys: Capture, tmp_path: Path) -> None:
     own = ("anbn", "--model.memory", "{name: superposition_stack, count: 3}")
-    printed = _printed(capsys, *own)
-    assert "capacity" not in printed["model"]["memory"]
+    config = printed(capsys, *own)
+    assert "capacity" not in config["model"]["memory"]
     path = tmp_path / "mine.yaml"
-    path.write_text(plain_yaml.dump(printed))
-    assert _printed(capsys, "--config", str(path)) == printed
+    path.write_text(plain_yaml.dump(config))
+    assert printed(capsys, "--config", str(path)) == config
 
 
 def test_null_removes_an_option_of_a_memory(capsys: Capture) -> None:
@@ -451,8 +446,8 @@ def test_null_removes_an_option_of_a_memory(capsys: Capture) -> None:
         ("--model.memory.pop_bias", "null"),
         ("--model.memory", "{name: queue, pop_bias: null}"),
     ):
-        assert _printed(capsys, "gender", *given)["model"]["memory"] == {"name": "queue"}
-    kept = _printed(
+        assert printed(capsys, "gender", *given)["model"]["memory"] == {"name": "queue"}
+    kept = printed(
         capsys, "anbn", "--model.memory.capacity", "null", "--model.memory.overflow", "error"
     )
     assert kept["model"]["memory"]["capacity"] is None

@@ -10,24 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.failing import Capture, failing, printed
 from unbounded.cli import main
 from unbounded.cli.main import outliving
-from unbounded.experiments.config import plain_yaml
-
-Capture = pytest.CaptureFixture[str]
-
-
-def config_of(capsys: Capture, *arguments: str) -> dict[str, dict[str, object]]:
-    assert main(["train", *arguments, "--print_config"]) == 0
-    data: dict[str, dict[str, object]] = plain_yaml.load(capsys.readouterr().out)
-    return data
-
-
-def error_text(capsys: Capture, *arguments: str) -> str:
-    assert main(arguments) == 2
-    captured = capsys.readouterr()
-    assert "Traceback" not in captured.err
-    return captured.err
 
 
 @pytest.fixture
@@ -41,7 +26,7 @@ def pairs(tmp_path: Path) -> str:
 def test_a_command_line_accepts_words_for_booleans(
     capsys: Capture, pairs: str, word: str, value: bool
 ) -> None:
-    config = config_of(
+    config = printed(
         capsys,
         *("pairs", "--data", pairs, "--task.characters", word),
         *("--training.optimizer.maximize", word),
@@ -61,14 +46,14 @@ def test_text_for_a_boolean_or_a_number_in_a_file_is_an_error(
         f"optimizer: {{momentum: '1'}}}}\nhardware: {{data: {pairs}}}\n"
         "model: {memory: {name: queue, width: '3'}}\n"
     )
-    text = error_text(capsys, "train", "--config", str(file))
+    text = failing(capsys, "train", "--config", str(file))
     assert "characters: expected true or false, got 'no'" in text
     assert "training.batches: expected an integer, got '3'" in text
     assert "training.plateau.restore: expected true or false, got 'true'" in text
     assert "momentum: expected a number, got '1'" in text
     assert "model.memory.width: expected an integer, got '3'" in text
     # The command line overrides the file, and its text is parsed as command-line text.
-    text = error_text(capsys, "train", "--config", str(file), "--model.memory.width", "3")
+    text = failing(capsys, "train", "--config", str(file), "--model.memory.width", "3")
     assert "model.memory.width" not in text
 
 
@@ -82,24 +67,24 @@ def test_several_config_files_are_merged_in_order(capsys: Capture, tmp_path: Pat
     second.write_text(
         "model: {memory: {name: deque}}\ntraining: {clip: 3, optimizer: adam}\nseed: 5\n"
     )
-    config = config_of(capsys, f"--config={first}", "--config", str(second))
+    config = printed(capsys, f"--config={first}", "--config", str(second))
     assert config["seed"] == 5
     assert config["model"]["memory"] == {"name": "deque"}
     assert config["model"]["hidden_size"] == 9
     assert config["training"]["batches"] == 7
     assert config["training"]["clip"] == 3
     assert config["training"]["optimizer"] == {"name": "adam"}
-    config = config_of(capsys, "--config", str(second), "--config", str(first))
+    config = printed(capsys, "--config", str(second), "--config", str(first))
     assert config["seed"] == 4
     assert config["model"]["memory"] == {"name": "queue", "width": 3}
     assert config["training"]["optimizer"] == {"name": "sgd", "momentum": 0.9}
     second.write_text("task: reversal\n")
-    text = error_text(capsys, "train", "--config", str(first), "--config", str(second))
+    text = failing(capsys, "train", "--config", str(first), "--config", str(second))
     assert f"config: {second} is for task 'reversal', but this run is for task 'copy'" in text
 
 
 def test_an_empty_protocol_is_unknown(capsys: Capture) -> None:
-    assert "unknown protocol ''" in error_text(capsys, "train", "copy", "--protocol=")
+    assert "unknown protocol ''" in failing(capsys, "train", "copy", "--protocol=")
 
 
 @pytest.mark.parametrize(
@@ -120,7 +105,7 @@ def test_an_empty_protocol_is_unknown(capsys: Capture) -> None:
 def test_a_repeated_option_is_refused(capsys: Capture, arguments: tuple[str, ...]) -> None:
     """Once the last value was used without a message."""
     option = arguments[2]
-    assert f"{option}: expected it once, got it 2 times" in error_text(capsys, *arguments)
+    assert f"{option}: expected it once, got it 2 times" in failing(capsys, *arguments)
 
 
 def test_a_file_named_null_is_a_file(
@@ -129,7 +114,7 @@ def test_a_file_named_null_is_a_file(
     """Once it counted as no file."""
     monkeypatch.chdir(tmp_path)
     for arguments in (("train", "pairs", "--data", "null"), ("sample", "pairs", "--data", "null")):
-        assert "--data: null: No such file" in error_text(capsys, *arguments)
+        assert "--data: null: No such file" in failing(capsys, *arguments)
     Path("null").write_text("".join(f"a{n} b\tb a{n}\n" for n in range(60)))
     assert main(["sample", "pairs", "--data", "null", "-n", "1"]) == 0
 
@@ -138,10 +123,8 @@ def test_sample_takes_an_option_of_the_task_as_train_does(capsys: Capture, pairs
     """Once the error was "unknown task 'true'"."""
     assert main(["sample", "pairs", "--task.characters", "no", "--data", pairs, "-n", "1"]) == 0
     assert capsys.readouterr().out.startswith("a")
-    assert "--data: give a file" in error_text(
-        capsys, "sample", "pairs", "--task.characters", "true"
-    )
-    text = error_text(capsys, "sample", "pairs", "--task.characters", "maybe")
+    assert "--data: give a file" in failing(capsys, "sample", "pairs", "--task.characters", "true")
+    text = failing(capsys, "sample", "pairs", "--task.characters", "maybe")
     assert "characters: expected true or false, got 'maybe'" in text
 
 
@@ -151,7 +134,7 @@ def test_an_invalid_module_name_for_import_is_refused(
     capsys: Capture, tmp_path: Path, verb: str, module: str
 ) -> None:
     what = "copy" if verb == "train" else str(tmp_path)
-    text = error_text(capsys, verb, what, f"--import={module}")
+    text = failing(capsys, verb, what, f"--import={module}")
     assert f"import: expected a module such as mypackage.memories, got {module!r}" in text
 
 
@@ -169,12 +152,12 @@ def test_a_name_that_is_too_long_is_an_error(
     capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert "too long" in error_text(capsys, *arguments)
+    assert "too long" in failing(capsys, *arguments)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_an_empty_seed_is_named_in_words(capsys: Capture) -> None:
-    assert "seed: expected an integer, got ''" in error_text(capsys, "train", "copy", "--seed=")
+    assert "seed: expected an integer, got ''" in failing(capsys, "train", "copy", "--seed=")
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "ascii"])
@@ -205,37 +188,37 @@ def test_sample_writes_to_a_terminal_of_another_language(tmp_path: Path) -> None
 
 def test_a_mapping_on_the_command_line_has_the_types_of_yaml(capsys: Capture) -> None:
     """Once `{symbols: "3"}` was the number 3."""
-    task = config_of(capsys, "copy", "--task", "{symbols: 3}")["task"]
+    task = printed(capsys, "copy", "--task", "{symbols: 3}")["task"]
     assert task == {"name": "copy", "symbols": 3}
-    err = error_text(capsys, "train", "copy", "--task", '{symbols: "3"}')
+    err = failing(capsys, "train", "copy", "--task", '{symbols: "3"}')
     assert "symbols: expected an integer, got '3'" in err
-    err = error_text(capsys, "train", "copy", "--model.memory", '{name: queue, width: "8"}')
+    err = failing(capsys, "train", "copy", "--model.memory", '{name: queue, width: "8"}')
     assert "model.memory.width: expected an integer, got '8'" in err
     memory = ("--model.memory", "{name: stack, width: 8}", "--model.memory.width", "9")
-    assert config_of(capsys, "copy", *memory)["model"]["memory"] == {"name": "stack", "width": 9}
+    assert printed(capsys, "copy", *memory)["model"]["memory"] == {"name": "stack", "width": 9}
 
 
 def test_only_names_of_components_are_imported(capsys: Capture, tmp_path: Path) -> None:
     for given in (("--data", "big.tsv"), ("--hardware.data", "big.tsv"), ("--task.data", "a.tsv")):
-        text = error_text(capsys, "train", "pairs", *given)
+        text = failing(capsys, "train", "pairs", *given)
         assert "cannot be imported" not in text
         assert "No such file" in text
-    config = config_of(capsys, "copy", "--id", "run.v2")
+    config = printed(capsys, "copy", "--id", "run.v2")
     assert config["id"] == "run.v2"
-    assert "cannot be imported" in error_text(
+    assert "cannot be imported" in failing(
         capsys, "train", "copy", "--model.memory", "no_such.Ring"
     )
 
 
 def test_a_second_task_is_refused_and_a_mapping_may_name_the_task(capsys: Capture) -> None:
     for given in (("--task.name", "reversal"), ("--task", "{name: reversal}")):
-        text = error_text(capsys, "train", "copy", *given)
+        text = failing(capsys, "train", "copy", *given)
         assert "task: expected one task, got 'copy' and 'reversal'" in text
-    config = config_of(capsys, "--task", "{name: copy, symbols: 5}")
+    config = printed(capsys, "--task", "{name: copy, symbols: 5}")
     assert config["task"] == {"name": "copy", "symbols": 5}
     assert main(["sample", "copy", "--task", "{symbols: 3}", "-n", "1"]) == 0
     capsys.readouterr()
-    assert "expected one task" in error_text(capsys, "sample", "copy", "--task.name", "reversal")
+    assert "expected one task" in failing(capsys, "sample", "copy", "--task.name", "reversal")
 
 
 @pytest.mark.parametrize(
@@ -256,13 +239,13 @@ def test_an_invalid_section_of_a_config_file_is_an_error(
     file = tmp_path / "mine.yaml"
     file.write_text(f"task: copy\n{text}\n")
     more = ("--harden", "--data", "x", "--model.memory", "deque", "--model.memory.pop_bias", "3")
-    assert message in error_text(capsys, "train", "--config", str(file), *more)
+    assert message in failing(capsys, "train", "--config", str(file), *more)
 
 
 def test_a_component_with_invalid_yaml_is_an_error(capsys: Capture) -> None:
-    text = error_text(capsys, "train", "copy", "--training.schedule", "{name: cooldown")
+    text = failing(capsys, "train", "copy", "--training.schedule", "{name: cooldown")
     assert "training.schedule: '{name: cooldown' is not YAML, line 1" in text
-    config = config_of(capsys, "copy", "--training.schedule", " {batches: 3}")
+    config = printed(capsys, "copy", "--training.schedule", " {batches: 3}")
     assert config["training"]["schedule"] == {"name": "cooldown", "batches": 3}
 
 

@@ -30,16 +30,8 @@ def run_python(code: str) -> str:
     ).stdout
 
 
-HEAVY = [
-    "torch",
-    "accelerate",
-    "matplotlib",
-    "huggingface_hub",
-    "jsonargparse",
-    "scipy",
-    "rich",
-    "yaml",
-]
+HEAVY = ["torch", "accelerate", "matplotlib", "huggingface_hub", "jsonargparse", "scipy"]
+HEAVY += ["rich", "yaml"]
 
 
 def test_commands_that_only_print_text_do_not_import_torch() -> None:

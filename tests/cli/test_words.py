@@ -7,15 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.failing import Capture, failing
 from unbounded.cli import main
 from unbounded.cli.main import VERBS
 from unbounded.experiments.config.schema import HardeningConfig, all_options
 from unbounded.training.hooks import SCHEDULES
-
-
-def failing(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    assert main(arguments) == 2
-    return capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -28,27 +24,27 @@ def failing(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     ],
 )
 def test_option_names_of_other_programs_produce_a_hint(
-    option: str, here: str, capsys: pytest.CaptureFixture[str]
+    option: str, here: str, capsys: Capture
 ) -> None:
     """Once there was no hint, or a misleading one."""
     message = failing(capsys, "train", "copy", option, "1")
     assert f"unknown option '{option}': it is {here}" in message
 
 
-def test_an_option_for_the_task_name_produces_a_hint(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_option_for_the_task_name_produces_a_hint(capsys: Capture) -> None:
     message = failing(capsys, "train", "--task", "copy")
     assert "the name of the task is the first word after the command" in message
     assert "first word" not in failing(capsys, "reproduce", "--task", "copy")
 
 
-def test_explore_with_the_option_out_suggests_export(capsys: pytest.CaptureFixture[str]) -> None:
+def test_explore_with_the_option_out_suggests_export(capsys: Capture) -> None:
     message = failing(capsys, "explore", "--out", "page.html")
     assert "unknown option '--out': it is --export FILE" in message
 
 
 @pytest.mark.parametrize("verb", ["verify", "harden", "extract"])
 def test_commands_without_an_output_option_name_the_output_folder(
-    verb: str, capsys: pytest.CaptureFixture[str]
+    verb: str, capsys: Capture
 ) -> None:
     message = failing(capsys, verb, "run", "--out", "folder")
     assert "unknown option '--out': the results are written into the run's own folder" in message
@@ -57,12 +53,12 @@ def test_commands_without_an_output_option_name_the_output_folder(
 
 
 @pytest.mark.parametrize("word", ["--version", "-V", "-v", "version"])
-def test_version(word: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_version(word: str, capsys: Capture) -> None:
     assert main([word]) == 0
     assert capsys.readouterr().out.startswith("unbounded ")
 
 
-def test_help(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help(capsys: Capture) -> None:
     assert main(["help"]) == 0
     assert "unbounded train copy" in capsys.readouterr().out
     with pytest.raises(SystemExit):
@@ -71,7 +67,7 @@ def test_help(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("number", ["0x10", "1_000", "٣٢", "1e", "5 6"])
-def test_numbers_in_odd_forms(number: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_numbers_in_odd_forms(number: str, capsys: Capture) -> None:
     """Once some were accepted with an unexpected meaning."""
     message = failing(capsys, "train", "copy", "--model.hidden_size", number, "--print_config")
     assert "model.hidden_size: expected an integer" in message
@@ -79,9 +75,7 @@ def test_numbers_in_odd_forms(number: str, capsys: pytest.CaptureFixture[str]) -
 
 
 @pytest.mark.parametrize("number", ["1e-3", ".5", "2."])
-def test_common_number_formats_are_accepted(
-    number: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_common_number_formats_are_accepted(number: str, capsys: Capture) -> None:
     assert main(["train", "copy", "--training.learning_rate", number, "--print_config"]) == 0
     assert f"learning_rate: {float(number)}" in capsys.readouterr().out
 
@@ -99,7 +93,7 @@ def test_common_number_formats_are_accepted(
 def test_empty_values_are_errors(
     arguments: list[str],
     message: str,
-    capsys: pytest.CaptureFixture[str],
+    capsys: Capture,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -111,7 +105,7 @@ def test_empty_values_are_errors(
 
 @pytest.mark.parametrize("task", ["anbn", "binary_addition"])
 def test_no_memory_can_replace_the_memory_of_a_preset(
-    task: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    task: str, capsys: Capture, tmp_path: Path
 ) -> None:
     """Once the preset's capacity and overflow were then errors."""
     assert main(["train", task, "--model.memory", "none", "--print_config"]) == 0
@@ -119,7 +113,7 @@ def test_no_memory_can_replace_the_memory_of_a_preset(
     assert "  memory:\n    name: none\n  controller:" in out
 
 
-def test_a_sampled_line_separates_source_and_target(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_sampled_line_separates_source_and_target(capsys: Capture) -> None:
     assert main(["sample", "reversal", "-n", "1", "--lengths", "40:40"]) == 0
     source, mark, target = capsys.readouterr().out.partition(" ||| ")
     assert mark
@@ -138,7 +132,7 @@ YAMLS = {
 
 @pytest.mark.parametrize(("text", "message"), YAMLS.items(), ids=range(len(YAMLS)))
 def test_an_invalid_config_file_is_an_error(
-    text: str, message: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    text: str, message: str, capsys: Capture, tmp_path: Path
 ) -> None:
     """Once each ended in a traceback."""
     path = tmp_path / "config.yaml"
@@ -148,7 +142,7 @@ def test_an_invalid_config_file_is_an_error(
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_help_fits_on_two_screens(
-    verb: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    verb: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Once it had 342 lines and began with a block of 50."""
     monkeypatch.setenv("COLUMNS", "80")
@@ -164,7 +158,7 @@ def test_help_fits_on_two_screens(
     assert examples < next(n for n, line in enumerate(lines) if line.startswith("options"))
 
 
-def test_help_shows_every_option_of_a_config(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_shows_every_option_of_a_config(capsys: Capture) -> None:
     for arguments in ([], ["copy"]):
         with pytest.raises(SystemExit):
             main(["train", *arguments, "--help"])
@@ -177,7 +171,7 @@ def test_help_shows_every_option_of_a_config(capsys: pytest.CaptureFixture[str])
     assert "Did you mean '--training.plateau'" in capsys.readouterr().err
 
 
-def test_harden_has_every_option_of_hardening(capsys: pytest.CaptureFixture[str]) -> None:
+def test_harden_has_every_option_of_hardening(capsys: Capture) -> None:
     with pytest.raises(SystemExit):
         main(["harden", "--help"])
     shown = capsys.readouterr().out

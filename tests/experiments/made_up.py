@@ -20,15 +20,12 @@ TINY: dict[str, Any] = {
     "batches": 4,
     "cells": {"copy/queue": {"model": {"memory": {"width": 4}}}},
     "training": {
-        "stop": "converged",
-        "report_every": 2,
-        "accuracy_every": 2,
-        "accuracy_count": 4,
+        "stop": "converged", "report_every": 2, "accuracy_every": 2, "accuracy_count": 4,
         "checkpoint_every": 2,
     },
     "evaluation": {"count": 4},
     "task": {"symbols": 4, "train_lengths": "2:4", "test_lengths": "5:6"},
-}
+}  # fmt: skip
 
 
 def tiny_study(**changes: Any) -> Study:
@@ -42,6 +39,26 @@ def row(
     return {"lengths": lengths, "role": role, "correct": 1, "count": 1, **accuracies}
 
 
+def report_of(
+    trial: Trial, metric_set: str, rows: list[dict[str, Any]], **values: Any
+) -> dict[str, Any]:
+    """A report with these rows; `values` replace fields or add some."""
+    return {
+        "format": "unbounded-report",
+        "metric_set": metric_set,
+        "config": to_dict(trial.config),
+        "train_lengths": "2:4",
+        "rows": rows,
+        "selection_metric": 1.0,
+        "success": False,
+        "batches": 3,
+        "minutes": 2.0,
+        "stopped": "budget",
+        "curves": {"perplexity": [], "exact_match": {}, "partial_accuracy": {}},
+        **values,
+    }
+
+
 def made_up_report(
     trial: Trial,
     *,
@@ -53,25 +70,14 @@ def made_up_report(
     curve: dict[int, float] | None = None,
 ) -> dict[str, Any]:
     points = [[batch, value] for batch, value in (curve or {}).items()]
-    return {
-        "format": "unbounded-report",
-        "version": 4,
-        "metric_set": "sequences",
-        "config": to_dict(trial.config),
-        "train_lengths": "2:4",
-        "rows": [row("2:4", "train", *train), row("5:6", "test", *test), row("7:12", "longer")],
-        "selection_metric": perplexity,
-        "success": f"{test[0]:.2f}" == "1.00",
-        "perplexity_train": perplexity,
-        "batches": batches,
-        "minutes": minutes,
-        "stopped": "budget: all done",
-        "curves": {
-            "perplexity": [[100, 2.0]],
-            "exact_match": {"5:6": points},
-            "partial_accuracy": {"5:6": points},
-        },
-    }
+    rows = [row("2:4", "train", *train), row("5:6", "test", *test), row("7:12", "longer")]
+    accuracies = {"exact_match": {"5:6": points}, "partial_accuracy": {"5:6": points}}
+    return report_of(
+        trial, "sequences", rows, version=4, selection_metric=perplexity,
+        success=f"{test[0]:.2f}" == "1.00", perplexity_train=perplexity, batches=batches,
+        minutes=minutes, stopped="budget: all done",
+        curves={"perplexity": [[100, 2.0]], **accuracies},
+    )  # fmt: skip
 
 
 def write_report(out: Path, trial: Trial, **values: Any) -> None:

@@ -12,17 +12,11 @@ from unbounded.tasks.chomsky import CHOMSKY
 #: Options of a small run; none of them concerns a memory.
 SMALL: dict[str, Any] = {
     "training": {
-        "batches": 2,
-        "batch_size": 2,
-        "validation_count": 2,
-        "lengths": None,
-        "validation_lengths": None,
-        "accuracy_every": 0,
-        "report_every": 1,
-        "checkpoint_every": 1,
+        "batches": 2, "batch_size": 2, "validation_count": 2, "lengths": None,
+        "validation_lengths": None, "accuracy_every": 0, "report_every": 1, "checkpoint_every": 1,
     },
     "hardening": "none",
-}
+}  # fmt: skip
 
 #: Among tasks with the same class and layout, all but the first are slow tests.
 ALIKE = {*list(CHOMSKY)[1:], *("next_parity", "next_cycle_navigation", "next_modular_arithmetic")}

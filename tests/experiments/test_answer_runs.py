@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from tests.cli.failing import Capture, failing
 from unbounded.cli.main import main
 from unbounded.evaluation import Answer, answers_of
 from unbounded.evaluation.answers import answers_from_json
@@ -88,9 +89,7 @@ def test_the_memory_is_not_written_while_answering(copies: Path):
     assert not strengths[first:].any()
 
 
-def test_actions_show_the_answer_to_a_source(
-    copies: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_actions_show_the_answer_to_a_source(copies: Path, tmp_path: Path, capsys: Capture):
     course = tmp_path / "course.gif"
     command = ["actions", str(copies), "s1 s0 s3", "--out", str(tmp_path), "--course", str(course)]
     assert main(command) == 0
@@ -103,42 +102,42 @@ def test_actions_show_the_answer_to_a_source(
     with Image.open(course) as animation:
         assert animation.n_frames == 2
     assert (tmp_path / "keys.svg").exists()
-    assert main(["actions", str(copies), "s1", "--out", str(tmp_path)]) == 2
-    assert "exists; --overwrite replaces it" in capsys.readouterr().err
+    err = failing(capsys, "actions", str(copies), "s1", "--out", str(tmp_path))
+    assert "exists; --overwrite replaces it" in err
 
 
-def test_actions_show_the_answer_to_a_program(programs: Path, capsys: pytest.CaptureFixture[str]):
+def test_actions_show_the_answer_to_a_program(programs: Path, capsys: Capture):
     assert main(["actions", str(programs), "a=7;#print((a if 3<4 else 1))"]) == 0
-    out = capsys.readouterr().out
-    assert "answer: " in out
-    assert main(["actions", str(programs), "print((2%3))"]) == 2
-    assert "program: character 9 is '%', which is not allowed" in capsys.readouterr().err
-    assert main(["actions", str(programs), "print((1+2))", "--course", "course.gif"]) == 2
-    out, err = capsys.readouterr()
-    assert not out
+    assert "answer: " in capsys.readouterr().out
+    err = failing(capsys, "actions", str(programs), "print((2%3))")
+    assert "program: character 9 is '%', which is not allowed" in err
+    err = failing(capsys, "actions", str(programs), "print((1+2))", "--course", "course.gif")
     assert "--course: keys are drawn for a Lie-access memory only" in err
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("arguments", "message"),
     [
-        ("s1 s9", "s9"),
-        ("", "source: expected at least one symbol, got none"),
-        ("s1 |||", "source: symbol 2 is '|||', which is not among the 4 of task answer_copy: s0, "),
+        (["s1 s9"], "s9"),
+        ([""], "source: expected at least one symbol, got none"),
+        (
+            ["s1 |||"],
+            "source: symbol 2 is '|||', which is not among the 4 of task answer_copy: s0, ",
+        ),
+        (["s1", "--discretize"], "--discretize: has no meaning on task 'answer_copy'"),
     ],
 )
-def test_a_source_with_an_unknown_symbol(
-    copies: Path, text: str, message: str, capsys: pytest.CaptureFixture[str]
+def test_an_invalid_source_is_an_error(
+    copies: Path, arguments: list[str], message: str, capsys: Capture
 ):
-    assert main(["actions", str(copies), text]) == 2
-    assert message in capsys.readouterr().err
+    assert message in failing(capsys, "actions", str(copies), *arguments)
 
 
 def test_a_k_beyond_the_maximum_of_a_task_is_an_error_before_scoring(
-    programs: Path, capsys: pytest.CaptureFixture[str]
+    programs: Path, capsys: Capture
 ):
-    assert main(["evaluate", str(programs), "--lengths", "4:99"]) == 2
-    assert "expected numbers of at most 15 digits, got 4:99" in capsys.readouterr().err
+    err = failing(capsys, "evaluate", str(programs), "--lengths", "4:99")
+    assert "expected numbers of at most 15 digits, got 4:99" in err
     own = config("answer_priority_sort", {}, evaluation={"lengths": ["2:5", "900:2000"]})
     (error,) = errors(own)
     assert error == (
@@ -147,13 +146,6 @@ def test_a_k_beyond_the_maximum_of_a_task_is_an_error_before_scoring(
     )
 
 
-def test_discretize_is_an_error_on_answer_tasks(copies: Path, capsys: pytest.CaptureFixture[str]):
-    assert main(["actions", str(copies), "s1", "--discretize"]) == 2
-    assert "--discretize: has no meaning on task 'answer_copy'" in capsys.readouterr().err
-
-
-def test_a_missing_picture_is_reported(
-    programs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_missing_picture_is_reported(programs: Path, tmp_path: Path, capsys: Capture) -> None:
     assert main(["actions", str(programs), "print(1)", "--out", str(tmp_path / "pictures")]) == 0
     assert "no picture: keys are drawn for a Lie-access memory only" in capsys.readouterr().out

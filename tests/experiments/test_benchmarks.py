@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.experiments.made_up import report_of
 from unbounded.experiments.config.schema import to_dict
 from unbounded.experiments.run.run import train_run
 from unbounded.experiments.tables.published import published
@@ -85,22 +86,11 @@ def test_the_overview_has_the_two_columns_of_the_paper_file(tmp_path: Path) -> N
     study = STUDIES["flare18"]
     (trial,) = (trial for trial in study.trials if trial.cell == "parity/stack")
     scores = {"1:40": ("train", 1.0), "1:500": ("test", 0.625)}
-    report = {
-        "format": "unbounded-report",
-        "metric_set": "recognition",
-        "config": to_dict(trial.config),
-        "train_lengths": "1:40",
-        "rows": [
-            {"lengths": n, "role": role, "accuracy": share, "exact_match": share, "nats": 0.1}
-            for n, (role, share) in scores.items()
-        ],
-        "selection_metric": 0.1,
-        "success": False,
-        "batches": 3,
-        "minutes": 2.0,
-        "stopped": "budget",
-        "curves": {"perplexity": [], "exact_match": {}, "partial_accuracy": {}},
-    }
+    rows = [
+        {"lengths": n, "role": role, "accuracy": share, "exact_match": share, "nats": 0.1}
+        for n, (role, share) in scores.items()
+    ]
+    report = report_of(trial, "recognition", rows, train_lengths="1:40", selection_metric=0.1)
     add_to_runs_file(tmp_path / RUNS, {trial.name: report})
     text, _ = write_table(study, tmp_path)
     lines = [line.split("|") for line in text.splitlines() if line.startswith("|")]

@@ -7,7 +7,11 @@ from typing import Any
 
 import pytest
 
-from tests.experiments.tiny import assert_same_run, interrupted, tiny
+from tests.experiments.tiny import (
+    assert_interruption_after_changes_nothing,
+    assert_interruption_changes_nothing,
+    tiny,
+)
 from tests.metrics import read_metrics
 from unbounded.errors import ConfigError
 from unbounded.experiments.config.check import checked
@@ -15,7 +19,6 @@ from unbounded.experiments.run.plan import plan
 from unbounded.experiments.run.run import train_run
 from unbounded.tasks import LengthRange
 from unbounded.training import Growing
-from unbounded.training.metrics_log import MetricsLog
 from unbounded.training.trainer import Trainer
 
 COOLDOWN: dict[str, Any] = {"schedule": {"name": "cooldown", "batches": 15}, "checkpoint_every": 10}
@@ -75,28 +78,19 @@ def test_an_aborted_run_has_no_cooldown(tmp_path: Path) -> None:
     "batch", [24, 25, *(pytest.param(b, marks=pytest.mark.slow) for b in (26, 33)), 39]
 )
 def test_a_run_interrupted_around_the_cooldown_ends_the_same(tmp_path: Path, batch: int) -> None:
-    config = tiny(**COOLDOWN, report_every=1)
-    full = train_run(config, root=tmp_path / "whole", quiet=True).folder
-    with interrupted(
-        MetricsLog, "append", lambda _, log, line: (line["kind"], line["batch"]) == ("train", batch)
-    ):
-        train_run(config, root=tmp_path / "cut", quiet=True)
-    parted = train_run(config, root=tmp_path / "cut", quiet=True, resume=True).folder
-    assert_same_run(full, parted)
+    assert_interruption_after_changes_nothing(tiny(**COOLDOWN, report_every=1), tmp_path, batch)
 
 
 @pytest.mark.parametrize("batch", [10, 11, pytest.param(30, marks=pytest.mark.slow)])
 def test_a_run_interrupted_while_lengths_double_ends_the_same(tmp_path: Path, batch: int) -> None:
     doubling: dict[str, Any] = {"lengths": "1:7", "validation_lengths": "8:9"}
     doubling |= {"curriculum": {"name": "doubling", "below": 100.0, "first": 2}}
-    config = tiny(**doubling, report_every=10)
-    full = train_run(config, root=tmp_path / "whole", quiet=True).folder
+    full = assert_interruption_changes_nothing(
+        *(tiny(**doubling, report_every=10), tmp_path, Trainer, "_train_batch"),
+        lambda _, loop, state: state.batch == batch,
+    )
     records = read_metrics(full / "metrics.jsonl")
     assert [each["longest"] for each in records if each["kind"] == "train"] == [2, 4, 7, 7]
-    with interrupted(Trainer, "_train_batch", lambda _, loop, state: state.batch == batch):
-        train_run(config, root=tmp_path / "cut", quiet=True)
-    parted = train_run(config, root=tmp_path / "cut", quiet=True, resume=True).folder
-    assert_same_run(full, parted)
 
 
 @pytest.mark.parametrize(("lengths", "first"), [("1:7", 7), ("20:30", 20), ("8:20", 16)])

@@ -12,7 +12,6 @@ import pytest
 import yaml
 
 from tests.experiments.tiny import tiny
-from tests.experiments.tiny_streams import tiny_streams
 from unbounded.errors import CheckpointError, ConfigError, StorageError, UnboundedError
 from unbounded.experiments.run import run as run_module
 from unbounded.experiments.run.evaluate import evaluate_run
@@ -252,19 +251,6 @@ def test_an_explicit_count_is_kept(folder: Path) -> None:
     path.write_text(yaml.safe_dump(data))
     assert {row["count"] for row in evaluate_run(folder, count=7)["rows"]} == {7}
     assert {row["count"] for row in evaluate_run(folder)["rows"]} != {7}
-
-
-def test_an_invalid_count_is_an_error(folder: Path) -> None:
-    """For example a count of 0 on streams."""
-    config = tiny_streams()
-    config.evaluation["count"] = 0
-    with pytest.raises(
-        ConfigError, match=r"evaluation\.count: expected a number at least 1, got 0"
-    ):
-        train_run(config, root=folder.parent)
-    config.evaluation["count"] = "x"
-    with pytest.raises(ConfigError, match=r"evaluation\.count: expected an integer, got 'x'"):
-        train_run(config, root=folder.parent)
 
 
 def test_a_prefix_of_its_name_identifies_a_run(folder: Path) -> None:

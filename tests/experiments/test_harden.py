@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 from torch import nn
 
 from tests.experiments.small import small
-from tests.experiments.tiny import interrupted, tiny
+from tests.experiments.tiny import gradual, interrupted, tiny
 from tests.experiments.tiny_streams import tiny_streams
 from unbounded.cli.harden import hardened_text
 from unbounded.cli.main import main
@@ -92,8 +92,17 @@ def copied(folder: Path, root: Path) -> Path:
     return Path(shutil.copytree(folder, root / folder.name))
 
 
-def hardened_weights_of(folder: Path) -> dict[str, torch.Tensor]:
-    return load_file(folder / "model-hardened" / "model.safetensors")
+def weights_of(folder: Path, name: str = "model-hardened") -> dict[str, torch.Tensor]:
+    return load_file(folder / name / "model.safetensors")
+
+
+def assert_equal_weights(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> None:
+    assert one.keys() == other.keys()
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def assert_the_trained_model_stayed(folder: Path) -> None:
+    assert_equal_weights(weights_of(folder), weights_of(folder, "model"))
 
 
 @pytest.mark.usefixtures("nothing_is_worse")
@@ -133,7 +142,7 @@ def test_the_old_hardened_model_stays_until_a_new_one_replaces_it(
 ) -> None:
     folder = copied(trained, tmp_path)
     before = harden_run(folder, CHANGES, quiet=True)
-    weights = hardened_weights_of(folder)
+    weights = weights_of(folder)
     (folder / "automaton").mkdir()
     (folder / "verification-model-hardened.json").write_text("{}")
 
@@ -141,8 +150,7 @@ def test_the_old_hardened_model_stays_until_a_new_one_replaces_it(
     with interrupted(ChunkUpdate, "_step", lambda *_: True):
         harden_run(folder, longer, overwrite=True, quiet=True)
     assert RunFolder(folder).report() == before
-    kept = hardened_weights_of(folder)
-    assert all(torch.equal(weights[name], kept[name]) for name in weights)
+    assert_equal_weights(weights_of(folder), weights)
     assert (folder / "automaton").is_dir()
     assert (folder / "verification-model-hardened.json").is_file()
 
@@ -172,9 +180,7 @@ def test_hardening_later_equals_training_with_hardening(trained: Path, tmp_path:
     at_once = train_run(with_hardening(config, CHANGES), root=tmp_path, quiet=True).folder
     folder = copied(trained, tmp_path)
     harden_run(folder, CHANGES, quiet=True)
-    left, right = hardened_weights_of(at_once), hardened_weights_of(folder)
-    assert left.keys() == right.keys()
-    assert all(torch.equal(left[name], right[name]) for name in left)
+    assert_equal_weights(weights_of(at_once), weights_of(folder))
 
 
 def test_an_interrupted_hardening_resumes_bit_by_bit(trained: Path, tmp_path: Path) -> None:
@@ -191,8 +197,7 @@ def test_an_interrupted_hardening_resumes_bit_by_bit(trained: Path, tmp_path: Pa
     again = harden_run(folder, CHANGES, quiet=True)
     assert (expected := RunFolder(full).report()) is not None
     assert again["hardened"]["rows"] == expected["hardened"]["rows"]
-    left, right = hardened_weights_of(full), hardened_weights_of(folder)
-    assert all(torch.equal(left[name], right[name]) for name in left)
+    assert_equal_weights(weights_of(full), weights_of(folder))
 
 
 #: A nondeterministic stack has weights and no gates.
@@ -212,7 +217,7 @@ def test_every_memory_with_gates_is_hardened_on_every_layout(
     task: str, memory: str, data: Path, tmp_path: Path
 ) -> None:
     config = small(task, {"memory": memory}, data)
-    config.hardening = {"name": "gradual", "batches": 2, "every": 1, "tolerance": 1.0}
+    config.hardening = gradual(tolerance=1.0)
     hardened = train_run(config, root=tmp_path, quiet=True).report["hardened"]
     assert hardened["batches"] == 2
     assert hardened["gates"]
@@ -240,8 +245,7 @@ def test_a_harmful_hardening_keeps_the_trained_model(
     assert hardened["harm"]
     assert not hardened["saturated"]
     assert hardened["inverse_temperature"] == 1
-    kept, left = hardened_weights_of(folder), load_file(folder / "model" / "model.safetensors")
-    assert all(torch.equal(kept[name], left[name]) for name in left)
+    assert_the_trained_model_stayed(folder)
     # Its table is above; a second one would have the same numbers.
     assert hardened_text(report).endswith(
         "hardened, it is worse on two symbols, lengths 4:6; the trained model stays"
@@ -294,8 +298,7 @@ def test_a_non_finite_loss_keeps_the_trained_model(
     hardened = harden_run(folder, CHANGES, quiet=True)["hardened"]
     assert (hardened["batches"], hardened["harm"], hardened["saturated"]) == (3, True, False)
     assert "not finite" in hardened["stopped"]
-    kept, left = hardened_weights_of(folder), load_file(folder / "model" / "model.safetensors")
-    assert all(torch.equal(kept[name], left[name]) for name in left)
+    assert_the_trained_model_stayed(folder)
 
 
 def test_an_unsaturated_model_that_is_not_better_is_not_accepted(
@@ -306,8 +309,7 @@ def test_an_unsaturated_model_that_is_not_better_is_not_accepted(
     folder = copied(trained, tmp_path)
     hardened = harden_run(folder, {**CHANGES, "factor": 1.01}, quiet=True)["hardened"]
     assert (hardened["harm"], hardened["saturated"], hardened["worse"]) == (True, False, [])
-    kept, left = hardened_weights_of(folder), load_file(folder / "model" / "model.safetensors")
-    assert all(torch.equal(kept[name], left[name]) for name in left)
+    assert_the_trained_model_stayed(folder)
 
 
 def test_a_link_instead_of_the_hardened_model_is_refused_at_the_start(
@@ -377,14 +379,7 @@ def test_hardening_options_of_a_preset_do_not_apply_to_another_protocol() -> Non
 
 def test_a_hardened_model_is_checked_at_the_requested_far_lengths(tmp_path: Path) -> None:
     config = tiny(batches=1)
-    config.hardening = {
-        "name": "gradual",
-        "batches": 2,
-        "every": 1,
-        "validation_count": 20,
-        "far": 7,
-        "tolerance": 1,
-    }
+    config.hardening = gradual(validation_count=20, far=7, tolerance=1)
     planned = plan(config, checked(config))
     evaluator = planned.evaluator(MemoryModel(inputs=2, outputs=2), Place(torch.device("cpu")))
     (far,) = far_evaluators(planned, replace(evaluator, validation_count=20))
@@ -396,7 +391,7 @@ def test_a_hardened_model_is_checked_at_the_requested_far_lengths(tmp_path: Path
 
 def test_a_model_without_correct_sequences_is_not_hardened(tmp_path: Path) -> None:
     config = tiny(batches=1)
-    config.hardening = {"name": "gradual", "batches": 2, "every": 1, "validation_count": 20}
+    config.hardening = gradual(validation_count=20)
     result = train_run(config, root=tmp_path, quiet=True)
     part = result.report["hardened"]
     assert (part["batches"], part["harm"], part["saturated"]) == (0, True, False)
@@ -406,9 +401,7 @@ def test_a_model_without_correct_sequences_is_not_hardened(tmp_path: Path) -> No
         hardened_text(result.report) == f"not hardened ({part['stopped']}); the trained model stays"
     )
     assert not (result.folder / "hardening").exists()
-    files = [result.folder / each / "model.safetensors" for each in ("model", "model-hardened")]
-    left, right = (load_file(file) for file in files)
-    assert all(torch.equal(left[name], right[name]) for name in left)
+    assert_the_trained_model_stayed(result.folder)
 
 
 @pytest.mark.parametrize(
@@ -597,13 +590,7 @@ def test_the_title_of_a_page_names_the_hardened_model(trained: Path, tmp_path: P
 
 def test_a_new_hardening_keeps_the_runs_options_unless_overridden(tmp_path: Path) -> None:
     config = tiny()
-    config.hardening = {
-        "name": "gradual",
-        "batches": 2,
-        "every": 2,
-        "factor": 3.0,
-        "tolerance": 0.5,
-    }
+    config.hardening = gradual(every=2, factor=3.0, tolerance=0.5)
     folder = train_run(config, root=tmp_path, quiet=True).folder
     report = harden_run(folder, {"batches": 4, "every": 5}, overwrite=True, quiet=True)
     assert report["hardened"]["batches"] == 4
@@ -636,13 +623,7 @@ def test_a_stack_that_is_needed_far_beyond_training_is_not_removed(
     monkeypatch.setattr(Lengths, "assess", correct_on_all)
     monkeypatch.setattr("unbounded.experiments.run.hardening_phase.remove_unused", asked_once)
     config = tiny_streams(batches=1)
-    config.hardening = {
-        "name": "gradual",
-        "batches": 1,
-        "every": 1,
-        "validation_count": 30,
-        "far": 7,
-    }
+    config.hardening = gradual(batches=1, validation_count=30, far=7)
     train_run(config, root=tmp_path, quiet=True)
     longest = 7 * plan(config, checked(config)).train_lengths.maximum
     assert {count for _, count in asked[:-1]} == {30}

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from tests.experiments.made_up import report_of
 from tests.experiments.tiny_streams import tiny_corpus
 from unbounded.errors import CheckpointError, ConfigError
 from unbounded.experiments.config.check import errors
 from unbounded.experiments.config.compose import composed, preset_of
-from unbounded.experiments.config.schema import to_dict
 from unbounded.experiments.run.run import train_run
 from unbounded.experiments.tables.published import published
 from unbounded.experiments.tables.reproduce import draw_tasks, plan_text, reproduce, write_table
@@ -80,23 +80,12 @@ def write(out: Path, trial: Trial, percent: float, nats: float, hardened: float 
             "success": value == 100,
         }
 
-    report = {
-        "format": "unbounded-report",
-        "metric_set": "lengths",
-        "train_lengths": "2:4",
-        "config": to_dict(trial.config),
-        **part(percent, nats),
-        "hardened": {
-            **part(hardened, nats / 2),
-            "batches": 2,
-            "minutes": 1.5,
-            "stopped": "rounding: decided",
-        },
-        "batches": 10,
-        "minutes": 3.0,
-        "stopped": "budget",
-        "curves": {"perplexity": [[1, 2.0]], "exact_match": {}, "partial_accuracy": {}},
-    }
+    ended = {"batches": 2, "minutes": 1.5, "stopped": "rounding: decided"}
+    report = report_of(
+        trial, "lengths", **part(percent, nats), hardened={**part(hardened, nats / 2), **ended},
+        batches=10, minutes=3.0,
+        curves={"perplexity": [[1, 2.0]], "exact_match": {}, "partial_accuracy": {}},
+    )  # fmt: skip
     add_to_runs_file(out / RUNS, {trial.name: report})
 
 

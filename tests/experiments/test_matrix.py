@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from unbounded.experiments.config.schema import to_dict
+from tests.experiments.made_up import report_of
 from unbounded.experiments.tables.reproduce import draw_tasks, write_table
 from unbounded.experiments.tables.results import with_ids
 from unbounded.experiments.tables.runs_file import RUNS, add_to_runs_file, read_runs_file
@@ -45,32 +45,16 @@ def test_committed_reports_belong_to_trials_of_the_study():
 def test_the_table_and_the_picture(tmp_path: Path):
     for cell, exact_match in (("copy/stack", (0.5, 0.25)), ("anbn/gru", (1.0, 0.125))):
         (trial,) = (trial for trial in STUDY.trials if trial.cell == cell)
-        stream = cell.startswith("anbn")
+        tested, longer = (
+            {"exact_match": value, "prefix_accuracy": value, "percent_of_lengths": 50.0}
+            for value in exact_match
+        )
         rows = [
-            {
-                "lengths": lengths,
-                "role": role,
-                "exact_match": value,
-                "prefix_accuracy": value,
-                "percent_of_lengths": 50.0,
-            }
-            for lengths, role, value in zip(
-                ("2:19", "20:38"), ("test", "longer"), exact_match, strict=True
-            )
+            {"lengths": "2:19", "role": "test", **tested},
+            {"lengths": "20:38", "role": "longer", **longer},
         ]
-        report = {
-            "format": "unbounded-report",
-            "metric_set": "lengths" if stream else "sequences",
-            "config": to_dict(trial.config),
-            "train_lengths": "2:19",
-            "rows": rows,
-            "selection_metric": 1.0,
-            "success": False,
-            "batches": 3,
-            "minutes": 2.0,
-            "stopped": "budget",
-            "curves": {"perplexity": [], "exact_match": {}, "partial_accuracy": {}},
-        }
+        metric_set = "lengths" if cell.startswith("anbn") else "sequences"
+        report = report_of(trial, metric_set, rows, train_lengths="2:19")
         add_to_runs_file(tmp_path / RUNS, {trial.name: report})
     text, _ = write_table(STUDY, tmp_path)
     assert "| task | Stack | Queue | DeQue |" in text

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.experiments.made_up import report_of
 from unbounded.evaluation import METRIC_SETS
 from unbounded.evaluation.report import outcome
-from unbounded.experiments.config.schema import to_dict
 from unbounded.experiments.tables.published import published
 from unbounded.experiments.tables.reproduce import draw_tasks, write_table
 from unbounded.experiments.tables.runs_file import RUNS, add_to_runs_file, read_runs_file
@@ -120,19 +120,10 @@ def dyck_report(trial, auc: float) -> dict:
         {"lengths": lengths, "role": role, **words, "per_n": [{"n": n, **words}]}
         for lengths, role, n in (("1:5", "train", 5), ("6:100", "test", 100))
     ]
-    report = {
-        "format": "unbounded-report",
-        "metric_set": "membership",
-        "config": to_dict(trial.config),
-        "train_lengths": "1:5",
-        "rows": rows,
-        "validation": {"auc": auc, "nats_per_token": 0.5},
-        "read_head_follows_path": 0.9,
-        "batches": 3,
-        "minutes": 2.0,
-        "stopped": "budget",
-        "curves": {"perplexity": [], "exact_match": {}, "partial_accuracy": {}},
-    }
+    report = report_of(
+        trial, "membership", rows, train_lengths="1:5", read_head_follows_path=0.9,
+        validation={"auc": auc, "nats_per_token": 0.5},
+    )  # fmt: skip
     return {**report, **outcome("membership", report)}
 
 

@@ -2,11 +2,10 @@ from __future__ import annotations
 
 import math
 import re
-from pathlib import Path
 
 import pytest
 
-from unbounded.errors import ChoiceError
+from tests.docs.pages import ROOT
 from unbounded.evaluation import METRIC_SETS
 from unbounded.experiments.tables.published import PAPERS, published
 from unbounded.experiments.tables.reproduce import write_table
@@ -87,11 +86,6 @@ def test_the_contradiction_of_the_paper_is_flagged():
     assert contradiction.other == 0.07
 
 
-def test_an_unknown_paper_names_the_closest():
-    with pytest.raises(ChoiceError, match="Did you mean 'grefenstette2015'"):
-        published("grefenstete2015")
-
-
 #: The laptop study of each paper, and its other finished studies with separate folders.
 COMMITTED = [
     *((paper, "laptop", paper) for paper in PAPERS),
@@ -116,7 +110,7 @@ COMMITTED = [
     ],
 )
 def test_the_committed_table_is_that_of_its_reports(paper, study, place, tmp_path):
-    results = Path(__file__).resolve().parents[2] / "results" / place
+    results = ROOT / "results" / place
     for name in (RUNS, VERIFIED, "automata"):
         (tmp_path / name).symlink_to(results / name)
     _, written = write_table(load_study(paper, study), tmp_path)
@@ -136,7 +130,7 @@ MODELS = {
 
 def treebank_reports(study: str) -> dict[str, dict]:
     """The reports of a study's four models, under the names of the page."""
-    results = Path(__file__).resolve().parents[2] / f"results/joulin2015-{study}"
+    results = ROOT / f"results/joulin2015-{study}"
     runs = read_runs_file(results / RUNS).values()
     own = [report for report in runs if report["task"] == "penn_treebank"]
     reports = {MODELS[report["model"]]: report for report in own}
@@ -144,11 +138,15 @@ def treebank_reports(study: str) -> dict[str, dict]:
     return reports
 
 
+def notebook_from(mark: str) -> str:
+    """The page on Penn Treebank, from a mark on."""
+    page = (ROOT / "docs/notebook/joulin2015_penn_treebank.md").read_text("utf-8")
+    return page[page.index(mark) :]
+
+
 @pytest.mark.parametrize("study", ["paper", "halving"])
 def test_the_pages_table_of_learning_rates_equals_the_reports(study):
-    root = Path(__file__).resolve().parents[2]
-    page = (root / "docs/notebook/joulin2015_penn_treebank.md").read_text("utf-8")
-    page = page[page.index(f"--study {study}") :]
+    page = notebook_from(f"--study {study}")
     header, _, *lines = page[page.index("| rate | RNN |") :].split("\n\n", 1)[0].splitlines()
     names = [name.strip() for name in header.strip("|").split("|")][1:]
     printed: dict[str, dict[float, tuple[float, int]]] = {name: {} for name in names}
@@ -187,9 +185,7 @@ def test_treebank_runs_with_halvings_have_converged():
 )
 def test_the_pages_converged_epochs_equal_the_reports(number, study, measure):
     """In nats and in perplexity, by 0.3 percent an epoch."""
-    root = Path(__file__).resolve().parents[2]
-    page = (root / "docs/notebook/joulin2015_penn_treebank.md").read_text("utf-8")
-    sentence = page[page.index("**Converged**") :].split(". ", 1)[0]
+    sentence = notebook_from("**Converged**").split(". ", 1)[0]
     counts = re.findall(r"(\d+) (?:epochs )?\(([^)]+)\)", sentence)
     assert len(counts) == 4 * len(MODELS)
     epochs = {name: int(count) for count, name in counts[4 * number : 4 * number + 4]}
@@ -206,9 +202,7 @@ def test_the_pages_converged_epochs_equal_the_reports(number, study, measure):
 
 
 def test_the_pages_table_of_two_epochs_equals_the_reports():
-    root = Path(__file__).resolve().parents[2]
-    page = (root / "docs/notebook/joulin2015_penn_treebank.md").read_text("utf-8")
-    table = page[page.index("| changed | RNN |") :].split("\n\n", 1)[0]
+    table = notebook_from("| changed | RNN |").split("\n\n", 1)[0]
     header, _, *lines = [
         [cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()
     ]
@@ -240,9 +234,9 @@ def test_the_pages_table_of_two_epochs_equals_the_reports():
         ),
     }
     found = dict.fromkeys(printed, "not run")
-    reports = read_runs_file(root / "results/joulin2015-choices" / RUNS)
+    reports = read_runs_file(ROOT / "results/joulin2015-choices" / RUNS)
     choices = load_study("joulin2015", "choices", "corpus").trials
-    for trial in with_ids(choices, root / "results/joulin2015-choices"):
+    for trial in with_ids(choices, ROOT / "results/joulin2015-choices"):
         if trial.name not in reports:
             continue
         report = reports[trial.name]

@@ -13,7 +13,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from tests.experiments.tiny import assert_same_run, interrupted, metrics
+from tests.experiments.tiny import assert_same_run, gradual, interrupted, metrics
 from tests.experiments.tiny_streams import tiny_streams, tiny_text
 from tests.metrics import read_metrics
 from unbounded.errors import CheckpointError, StorageError
@@ -180,14 +180,7 @@ def test_hardening_follows_training_and_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = tiny_streams(batches=2)
-    config.hardening = {
-        "name": "gradual",
-        "batches": 6,
-        "every": 2,
-        "factor": 3.0,
-        "tolerance": 1.0,
-        "most_removals": 3,
-    }
+    config.hardening = gradual(batches=6, every=2, factor=3.0, tolerance=1.0, most_removals=3)
     heard: dict[str, list[dict[str, Any]]] = {"": [], "hardening/": []}
     afters: dict[str, int] = {}
 
@@ -251,13 +244,7 @@ def fields(data: Any) -> set[str]:
 
 def test_a_hardening_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     config = tiny_streams(batches=1)
-    config.hardening = {
-        "name": "gradual",
-        "batches": 1,
-        "every": 1,
-        "remove": False,
-        "tolerance": 1,
-    }
+    config.hardening = gradual(batches=1, remove=False, tolerance=1)
     folder = train_run(config, root=tmp_path, quiet=True).folder
     (folder / "report.json").unlink()
     shutil.rmtree(folder / "hardening")
@@ -268,14 +255,7 @@ def test_a_hardening_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None
 
 def test_an_interrupted_hardening_ends_the_same(tmp_path: Path) -> None:
     config = tiny_streams(batches=1)
-    config.hardening = {
-        "name": "gradual",
-        "batches": 4,
-        "every": 2,
-        "factor": 3.0,
-        "remove": False,
-        "tolerance": 1,
-    }
+    config.hardening = gradual(batches=4, every=2, factor=3.0, remove=False, tolerance=1)
     full = train_run(config, root=tmp_path / "whole", quiet=True).folder
     one = len(list(chunks(tiny_batch(config), 7)))
     with interrupted(ChunkUpdate, "_step", lambda n, *_: n == one + 4):

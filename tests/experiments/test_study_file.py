@@ -142,127 +142,89 @@ def test_invalid_seeds_are_an_error(text: str) -> None:
         parse_seeds(text)
 
 
-@pytest.mark.parametrize(
-    ("changes", "expected"),
-    [
-        ({"axis": {}}, "unknown key 'axis'. Did you mean 'axes'?"),
-        ({"axes": []}, ""),
-        ({"axes": [1]}, "axes: expected a mapping"),
-        ({"axes": {"model.hiden_size": [4]}}, "Did you mean 'model.hidden_size'?"),
-        ({"axes": {"seed": [1, 2]}}, "axes: seed is no axis, because every cell has all seeds"),
-        ({"axes": {"model.hidden_size": 4}}, "expected a list of values, or a draw"),
-        ({"axes": {"model.hidden_size": []}}, "expected a list of values"),
-        ({"axes": {"model.hidden_size": [4, 4]}}, "expected each value once"),
-        ({"axes": {"model.hidden_size": {"log": [1, 2]}}}, "or one of log_uniform, uniform"),
-        ({"axes": {"size": {"small": 3}}}, "size: small: expected settings"),
-        ({"axes": {"size": {"small": {"modle": {}}}}}, "unknown section 'modle'. Did you mean"),
-        (
-            {"axes": {"size": {"small": {"model": {"hidden": 3}}}}},
-            "model has no option 'hidden'. Did you mean 'hidden_size'?",
-        ),
-        (
-            {"axes": {"model.memory": ["none"], "model.memory.name": ["stack"]}},
-            "axes: model.memory and model.memory.name both set model.memory",
-        ),
-        (
-            {"axes": {"size": {"small": {"model": {"hidden_size": 3}}}, "model.hidden_size": [4]}},
-            "both set model.hidden_size; leave one of them out",
-        ),
-        ({"axes": {"training.clip": {"log_uniform": [1, 2]}}}, "draws: expected the number"),
-        ({"draws": 3}, "draws: no axis is drawn"),
-        (
-            {"axes": {"training.clip": {"log_uniform": [0, 2]}}, "draws": 3},
-            "log_uniform: expected numbers above 0",
-        ),
-        (
-            {"axes": {"training.clip": {"uniform": [3, 2]}}, "draws": 3},
-            "expected two numbers, the lower one first",
-        ),
-        (
-            {"axes": {"model.hidden_size": {"integers": [1.5, 2]}}, "draws": 3},
-            "expected two integers",
-        ),
-        ({"axes": {"model.hidden_size": {"choice": 3}}, "draws": 3}, "choice: expected a list"),
-        ({"axes": {"model.hidden_size": {"choice": [3]}}, "draws": "x"}, "{count: 20, seed: 0}"),
-        ({"seeds": []}, "seeds: expected a list or a range"),
-        ({"seeds": [1, 1]}, "seeds: expected each seed once"),
-        ({"seeds": "a:b"}, "seeds: expected seeds such as 0:10"),
-        ({"exclude": {}}, ""),
-        ({"exclude": [3]}, "exclude 1: expected a condition"),
-        ({"exclude": [{"model.memry": 1}]}, "exclude: 'model.memry' is no axis."),
-        (
-            {
-                "rules": [
-                    {"where": {"model.hidden_size": 4}, "axes": {"training.clip": [1, 2]}},
-                    {"where": {"training.clip": 1}, "set": {}},
-                ]
-            },
-            "rules 2: training.clip is an axis of a rule, so that no rule can refer to it",
-        ),
-        (
-            {"rules": [{"where": {"model.hidden_size": 4}, "axes": ["training.clip"]}]},
-            "rules 1: axes: expected options with lists of values, as in "
-            "{training.learning_rate: [1.0e-3, 1.0e-2]}, got ['training.clip']",
-        ),
-        (
-            {"axes": {"model.memory": [None, "queue"]}},
-            "axes: model.memory: expected a name, or a mapping with a name and options, got null; "
-            "for no memory write none",
-        ),
-        (
-            {"axes": {"model.controller": [None]}},
-            "axes: model.controller: expected a name, or a mapping with a name and options, got "
-            "null",
-        ),
-        ({"axes": {"model.memory.name": [None]}}, "axes: model.memory: expected a name"),
-        ({"base": {"model": {"memory": 3}}}, "base: model.memory: expected a name"),
-        (
-            {"axes": {"size": {"small": {"training.stop": None}}}},
-            "axes: size: small: training.stop: expected a name",
-        ),
-        (
-            {"rules": [{"where": {"model.hidden_size": 4}, "axes": {"hardening": [None]}}]},
-            "rules 1: axes: hardening: expected a name",
-        ),
-        ({"rules": [3]}, "rules 1: expected {where"),
-        ({"rules": [{"where": {"model.hidden_size": 4}, "sett": {}}]}, "unknown key 'sett'"),
-        ({"rules": [{"where": {}, "set": {}}]}, "rules 1: expected a condition"),
-        ({"rules": [{"where": {"model.hidden_size": 4}, "set": 3}]}, "set: expected settings"),
-        (
-            {"rules": [{"where": {"model.hidden_size": 4}, "axes": {"x": [1]}}]},
-            "unknown option 'x'",
-        ),
-        (
-            {"rules": [{"where": {"model.hidden_size": 4}, "axes": {"model.hidden_size": [1]}}]},
-            "rules 1: model.hidden_size is an axis of the study",
-        ),
-        (
-            {"axes": {"training": [1]}},
-            "'training' is a section, not an option; name an option in it, such as training.",
-        ),
-        ({"preset": None}, "preset: expected the name of a task"),
-        ({"preset": "copie"}, "unknown task 'copie'. Did you mean 'copy'?"),
-        ({"axes": {"task": ["copy"]}}, "the axis task names the presets; leave one out"),
-        ({"protocol": "papr"}, "protocol: expected paper, got 'papr'"),
-        ({"budget": {"batch": 3}}, "budget: unknown 'batch'. Did you mean 'batches'?"),
-        (
-            {"budget": {"batches": 3}, "base": {"training": {"batches": 2}}},
-            "budget: batches is in base",
-        ),
-        ({"base": {"training": {"bathces": 2}}}, "training has no option 'bathces'"),
-        ({"select": ["model.memory"]}, "select: 'model.memory' is no axis."),
-        ({"select": 3}, "select: expected a list of axes"),
-        ({"table": {"row": []}}, "table: unknown 'row'. Did you mean 'rows'?"),
-        ({"table": {"columns": ["x"]}}, "table: columns: 'x' is no axis."),
-        ({"figures": "yes"}, "figures: expected true or false"),
-        ({"log_with": 3}, "log_with: expected a list of names"),
-    ],
-)
-def test_each_wrong_option_has_its_error(changes: dict[str, Any], expected: str) -> None:
+#: Changes of the file, and a part of their error; empty: they are valid.
+CHANGES = {
+    "axis: {}": "unknown key 'axis'. Did you mean 'axes'?",
+    "axes: []": "",
+    "axes: [1]": "axes: expected a mapping",
+    "axes: {model.hiden_size: [4]}": "Did you mean 'model.hidden_size'?",
+    "axes: {model.hidden_size: 4}": "expected a list of values, or a draw",
+    "axes: {model.hidden_size: []}": "expected a list of values",
+    "axes: {model.hidden_size: [4, 4]}": "expected each value once",
+    "axes: {model.hidden_size: {log: [1, 2]}}": "or one of log_uniform, uniform",
+    "axes: {size: {small: 3}}": "size: small: expected settings",
+    "axes: {size: {small: {modle: {}}}}": "unknown section 'modle'. Did you mean",
+    "axes: {size: {small: {model: {hidden: 3}}}}":
+        "model has no option 'hidden'. Did you mean 'hidden_size'?",
+    "axes: {model.memory: [none], model.memory.name: [stack]}":
+        "axes: model.memory and model.memory.name both set model.memory",
+    "axes: {size: {small: {model: {hidden_size: 3}}}, model.hidden_size: [4]}":
+        "both set model.hidden_size; leave one of them out",
+    "axes: {training.clip: {log_uniform: [1, 2]}}": "draws: expected the number",
+    "draws: 3": "draws: no axis is drawn",
+    "axes: {training.clip: {log_uniform: [0, 2]}}, draws: 3":
+        "log_uniform: expected numbers above 0",
+    "axes: {training.clip: {uniform: [3, 2]}}, draws: 3":
+        "expected two numbers, the lower one first",
+    "axes: {model.hidden_size: {integers: [1.5, 2]}}, draws: 3": "expected two integers",
+    "axes: {model.hidden_size: {choice: 3}}, draws: 3": "choice: expected a list",
+    "axes: {model.hidden_size: {choice: [3]}}, draws: x": "{count: 20, seed: 0}",
+    "seeds: []": "seeds: expected a list or a range",
+    "seeds: [1, 1]": "seeds: expected each seed once",
+    "seeds: 'a:b'": "seeds: expected seeds such as 0:10",
+    "exclude: {}": "",
+    "exclude: [3]": "exclude 1: expected a condition",
+    "exclude: [{model.memry: 1}]": "exclude: 'model.memry' is no axis.",
+    "axes: {seed: [1, 2]}": "axes: seed is no axis, because every cell has all seeds",
+    "rules: [{where: {model.hidden_size: 4}, axes: {training.clip: [1, 2]}}, "
+    "{where: {training.clip: 1}, set: {}}]":
+        "rules 2: training.clip is an axis of a rule, so that no rule can refer to it",
+    "rules: [{where: {model.hidden_size: 4}, axes: [training.clip]}]":
+        "rules 1: axes: expected options with lists of values, as in "
+        "{training.learning_rate: [1.0e-3, 1.0e-2]}, got ['training.clip']",
+    "axes: {model.memory: [null, queue]}":
+        "axes: model.memory: expected a name, or a mapping with a name and options, got null; "
+        "for no memory write none",
+    "axes: {model.controller: [null]}":
+        "axes: model.controller: expected a name, or a mapping with a name and options, got null",
+    "axes: {model.memory.name: [null]}": "axes: model.memory: expected a name",
+    "base: {model: {memory: 3}}": "base: model.memory: expected a name",
+    "axes: {size: {small: {training.stop: null}}}":
+        "axes: size: small: training.stop: expected a name",
+    "rules: [{where: {model.hidden_size: 4}, axes: {hardening: [null]}}]":
+        "rules 1: axes: hardening: expected a name",
+    "rules: [3]": "rules 1: expected {where",
+    "rules: [{where: {model.hidden_size: 4}, sett: {}}]": "unknown key 'sett'",
+    "rules: [{where: {}, set: {}}]": "rules 1: expected a condition",
+    "rules: [{where: {model.hidden_size: 4}, set: 3}]": "set: expected settings",
+    "rules: [{where: {model.hidden_size: 4}, axes: {x: [1]}}]": "unknown option 'x'",
+    "rules: [{where: {model.hidden_size: 4}, axes: {model.hidden_size: [1]}}]":
+        "rules 1: model.hidden_size is an axis of the study",
+    "axes: {training: [1]}":
+        "'training' is a section, not an option; name an option in it, such as training.",
+    "preset: null": "preset: expected the name of a task",
+    "preset: copie": "unknown task 'copie'. Did you mean 'copy'?",
+    "axes: {task: [copy]}": "the axis task names the presets; leave one out",
+    "protocol: papr": "protocol: expected paper, got 'papr'",
+    "budget: {batch: 3}": "budget: unknown 'batch'. Did you mean 'batches'?",
+    "budget: {batches: 3}, base: {training: {batches: 2}}": "budget: batches is in base",
+    "base: {training: {bathces: 2}}": "training has no option 'bathces'",
+    "select: [model.memory]": "select: 'model.memory' is no axis.",
+    "select: 3": "select: expected a list of axes",
+    "table: {row: []}": "table: unknown 'row'. Did you mean 'rows'?",
+    "table: {columns: [x]}": "table: columns: 'x' is no axis.",
+    "figures: yes": "figures: expected true or false",
+    "log_with: 3": "log_with: expected a list of names",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("changes", "expected"), CHANGES.items())
+def test_each_wrong_option_has_its_error(changes: str, expected: str) -> None:
+    own = plain_yaml.load(f"{{{changes}}}")
     if expected:
-        assert expected in errors(**changes)
+        assert expected in errors(**own)
     else:
-        study_trials(make_study_file("tiny", tiny(**changes)))
+        study_trials(make_study_file("tiny", tiny(**own)))
 
 
 def test_all_errors_are_reported_together() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from tests.cli.failing import Capture, failing
 from unbounded.cli.main import main
 from unbounded.errors import ConfigError, RoomWarning, say_once
 from unbounded.experiments.config.check import build_task, errors
@@ -64,7 +65,7 @@ def test_the_preset_of_dyck_words_has_the_parameters_of_the_papers_program():
     assert sum(each.numel() for each in model.parameters() if each.requires_grad) == 11693
 
 
-def test_a_run_is_scored_with_more_slots(folder: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_run_is_scored_with_more_slots(folder: Path, capsys: Capture):
     small = evaluate_run(folder)
     larger = evaluate_run(folder, memory={"slots": 16})
     assert larger["memory_options"] == {"slots": 16}
@@ -74,9 +75,9 @@ def test_a_run_is_scored_with_more_slots(folder: Path, capsys: pytest.CaptureFix
     assert "test-slots9-1-2_3-4-by2-n10-seed1.json" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("arguments", "text"),
-    [
+#: Arguments after the run, and a part of their error.
+INVALID = {
+    "evaluate": [
         (["--model.memory.width", "5"], "model.memory.width: changes the parameters of the run"),
         (["--model.memory.slots=0"], "model.memory.slots: expected an integer >= 1, got 0"),
         (["--model.memory.slots", "many"], "slots: expected an integer, got 'many'"),
@@ -86,17 +87,26 @@ def test_a_run_is_scored_with_more_slots(folder: Path, capsys: pytest.CaptureFix
         (["--evaluation.count", "5"], "did you mean --count?"),
         (["--model.memory.name", "queue"], "expected --model.memory.OPTION and its value"),
     ],
+    "actions": [
+        (["uux"], "unknown symbol of task dyck 'x'. Valid: d, u"),
+        ([" "], "input: expected at least one symbol, got none"),
+        (["ud", "--discretize"], "--discretize: has no meaning on task 'dyck'; leave it out"),
+        (["ud", "--course", "a.mp4"], "--course: expected a name that ends in .gif, got 'a.mp4'"),
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments", "text"),
+    [(command, *row) for command, rows in INVALID.items() for row in rows],
 )
-def test_other_options_are_refused(
-    folder: Path, arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]
+def test_invalid_options_and_words_are_errors(
+    folder: Path, command: str, arguments: list[str], text: str, capsys: Capture
 ):
-    assert main(["evaluate", str(folder), *arguments]) == 2
-    assert text in capsys.readouterr().err
+    assert text in failing(capsys, command, str(folder), *arguments)
 
 
-def test_a_word_is_judged_prefix_by_prefix(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_a_word_is_judged_prefix_by_prefix(folder: Path, tmp_path: Path, capsys: Capture):
     course = tmp_path / "course.gif"
     command = ["actions", str(folder), "uu dddu", "--out", str(tmp_path), "--course", str(course)]
     assert main(command) == 0
@@ -110,30 +120,13 @@ def test_a_word_is_judged_prefix_by_prefix(
     assert all(0 <= float(row[3]) <= 1 and 0 <= float(row[4]) < 8 for row in rows)
     names = {path.name for path in tmp_path.iterdir()}
     assert {"path.svg", "tape.svg", "course.gif"} <= names
-    assert main(command) == 2
-    assert "exists; --overwrite replaces it" in capsys.readouterr().err
+    assert "exists; --overwrite replaces it" in failing(capsys, *command)
     drawn = {path.name for path in draw_run(folder)}
     assert {"example_dyck_word.svg", "example_other_word.svg"} <= drawn
     assert (folder / "figures" / "lengths.svg").is_file()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "text"),
-    [
-        (["uux"], "unknown symbol of task dyck 'x'. Valid: d, u"),
-        ([" "], "input: expected at least one symbol, got none"),
-        (["ud", "--discretize"], "--discretize: has no meaning on task 'dyck'; leave it out"),
-        (["ud", "--course", "a.mp4"], "--course: expected a name that ends in .gif, got 'a.mp4'"),
-    ],
-)
-def test_an_invalid_word_is_an_error(
-    folder: Path, arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]
-):
-    assert main(["actions", str(folder), *arguments]) == 2
-    assert text in capsys.readouterr().err
-
-
-def test_a_run_without_a_tape_judges_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_run_without_a_tape_judges_words(tmp_path: Path, capsys: Capture):
     alone = config(model={"memory": "none", "controller": "lstm"}, training={"batches": 1})
     run = train_run(alone, root=tmp_path, quiet=True).folder
     assert main(["actions", str(run), "ud", "--out", str(tmp_path / "pictures")]) == 0

@@ -1,4 +1,4 @@
-"""A run of about one second, its interruption, and the comparison of two runs."""
+"""A run of about one second, its hardening, its interruption, and the comparison of two runs."""
 
 from __future__ import annotations
 
@@ -27,24 +27,20 @@ from unbounded.experiments.config.schema import (
     to_dict,
 )
 from unbounded.experiments.run.plan import Plan, plan
+from unbounded.experiments.run.run import train_run
 from unbounded.training import Interrupted
 from unbounded.training.checkpoint import checkpoint_folders
+from unbounded.training.metrics_log import MetricsLog
 
 WALL_CLOCK = {"elapsed_s", "sequences_per_s", "symbols_per_s", "minutes"}
 
 
 def tiny(**training: Any) -> RunConfig:
     options: dict[str, Any] = {
-        "batches": 40,
-        "batch_size": 4,
-        "learning_rate": 1e-2,
-        "report_every": 10,
-        "stop": {"name": "solved", "every": 20},
-        "validation_count": 20,
-        "accuracy_every": 20,
-        "accuracy_count": 10,
-        "checkpoint_every": 15,
-    }
+        "batches": 40, "batch_size": 4, "learning_rate": 1e-2, "report_every": 10,
+        "stop": {"name": "solved", "every": 20}, "validation_count": 20, "accuracy_every": 20,
+        "accuracy_count": 10, "checkpoint_every": 15,
+    }  # fmt: skip
     return RunConfig(
         task={"name": "copy", "symbols": 3, "train_lengths": "1:3", "test_lengths": "4:6"},
         seed=3,
@@ -62,6 +58,11 @@ def laid_over(options: dict[str, Any], *changes: dict[str, Any]) -> TrainingConf
     base = {"training": asdict(TrainingConfig())}
     own = [{"training": change} for change in (options, *changes)]
     return TrainingConfig(**overlay(base, *own)["training"])
+
+
+def gradual(**options: Any) -> dict[str, Any]:
+    """The options of a hardening of two batches."""
+    return {"name": "gradual", "batches": 2, "every": 1, **options}
 
 
 def tiny_arguments(runs: Path, **training: Any) -> list[str]:
@@ -129,3 +130,23 @@ def assert_same_run(left: Path, right: Path) -> None:
     assert states[0] == states[1]
     reports = [json.loads((folder / "report.json").read_text()) for folder in (left, right)]
     assert reports[0]["rows"] == reports[1]["rows"]
+
+
+def assert_interruption_changes_nothing(
+    config: RunConfig, root: Path, owner: type, name: str, when: Callable[..., bool]
+) -> Path:
+    """A run that is `interrupted` and resumed equals one that is not, which is returned."""
+    full = train_run(config, root=root / "whole", quiet=True).folder
+    with interrupted(owner, name, when):
+        train_run(config, root=root / "cut", quiet=True)
+    assert_same_run(full, train_run(config, root=root / "cut", quiet=True, resume=True).folder)
+    return full
+
+
+def assert_interruption_after_changes_nothing(config: RunConfig, root: Path, batch: int) -> Path:
+    """The same, interrupted while the line of a batch is written: directly after its step."""
+
+    def when(place: int, log: MetricsLog, line: dict[str, Any]) -> bool:
+        return (line["kind"], line["batch"]) == ("train", batch)
+
+    return assert_interruption_changes_nothing(config, root, MetricsLog, "append", when)

@@ -13,29 +13,17 @@ from unbounded.models.memory_model import STACK_RNN
 STACK: dict[str, Any] = {
     **STACK_RNN,
     "memory": {
-        "name": "superposition_stack",
-        "count": 2,
-        "capacity": 12,
-        "overflow": "drop_bottom",
+        "name": "superposition_stack", "count": 2, "capacity": 12, "overflow": "drop_bottom",
     },
     "hidden_size": 8,
     "readout_size": None,
     "learn_initial_state": False,
-}
+}  # fmt: skip
 TRAINING = {
-    "optimizer": "adam",
-    "learning_rate": 1e-2,
-    "batch_size": 3,
-    "batches": 4,
-    "clip": 15.0,
-    "clip_by": "value",
-    "stop": "budget",
-    "chunk_steps": 7,
-    "plateau": {"name": "halve", "hold": 2},
-    "report_every": 1,
-    "accuracy_every": 0,
-    "checkpoint_every": 2,
-}
+    "optimizer": "adam", "learning_rate": 1e-2, "batch_size": 3, "batches": 4, "clip": 15.0,
+    "clip_by": "value", "stop": "budget", "chunk_steps": 7, "plateau": {"name": "halve", "hold": 2},
+    "report_every": 1, "accuracy_every": 0, "checkpoint_every": 2,
+}  # fmt: skip
 
 
 def tiny_streams(task: str = "anbn", **training: Any) -> RunConfig:

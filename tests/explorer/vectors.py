@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 import torch
 
+from unbounded.experiments.config import plain_yaml
 from unbounded.explorer.model_data import model_data, model_tensors
 from unbounded.explorer.run_data import run_data
 from unbounded.explorer.weights import packed_weights
@@ -30,248 +31,120 @@ FOLDER: Final = Path(__file__).parents[2] / "explorer" / "tests" / "vectors"
 STEPS: Final = 7
 
 #: Every memory, with the options that use other code.
-MEMORIES: Final[dict[str, dict[str, Any]]] = {
-    "stack": {"name": "stack", "width": 3},
-    "queue": {"name": "queue", "width": 3},
-    "deque": {"name": "deque", "width": 2},
-    "stacks of numbers": {"name": "superposition_stack", "count": 2},
-    "stacks with NO-OP": {"name": "superposition_stack", "count": 2, "depth": 3, "noop": True},
-    "stacks with a floor": {
-        "name": "superposition_stack", "count": 1, "capacity": 3, "overflow": "drop_bottom",
-    },
-    "stacks of vectors": {
-        "name": "superposition_stack", "count": 2, "noop": True, "empty": 0, "width": 3,
-        "activation": "tanh",
-    },
-    "lists": {"name": "superposition_list", "count": 2, "depth": 3},
-    "lists without NO-OP": {"name": "superposition_list", "count": 1, "noop": False},
-    "lists with ends": {
-        "name": "superposition_list", "count": 1, "capacity": 2, "overflow": "drop_ends",
-    },
-    "lists of zeros": {
-        "name": "superposition_list", "count": 2, "capacity": 2, "overflow": "drop_ends",
-        "empty": 0,
-    },
-    "lists of vectors": {
-        "name": "superposition_list", "count": 2, "width": 2, "capacity": 2,
-        "overflow": "drop_ends",
-    },
-    "lists of zeros that grow": {"name": "superposition_list", "count": 1, "depth": 3, "empty": 0},
-    "tape": {"name": "turing_tape", "slots": 6, "width": 3},
-    "tape with heads": {
-        "name": "turing_tape", "slots": 7, "width": 3, "read_heads": 2, "write_heads": 2,
-        "shift_range": 2,
-    },
-    "tape with ends": {
-        "name": "turing_tape", "slots": 5, "width": 2, "shift": "zero", "variant": "deleu2016",
-        "reads": "before",
-    },
-    "rolling tape": {"name": "rolling_tape", "slots": 6, "width": 3},
-    "rolling tapes": {
-        "name": "rolling_tape", "slots": 5, "width": 2, "tapes": 2, "variant": "code",
-    },
-    "slots with links": {"name": "dnc", "slots": 5, "width": 3, "read_heads": 2},
-    "slots without links": {
-        "name": "dnc", "slots": 4, "width": 2, "read_heads": 1, "links": False,
-    },
-    "keys": {"name": "lie_access", "width": 3},
-    "keys with softmax": {
-        "name": "lie_access", "width": 2, "weighting": "softmax", "group": "scaling_rotation",
-        "step": "bounded",
-    },
-    "keys with a first step": {
-        "name": "lie_access", "width": 2, "step": "normalised_candidate", "initial": "learned",
-    },
-    "keys on a circle": {"name": "lie_access", "width": 2, "group": "rotation", "step": "free"},
-    "keys on a sphere": {
-        "name": "lie_access", "width": 2, "group": "sphere", "variant": "2017",
-        "initial": "learned",
-    },
-    "keys with a cap": {
-        "name": "lie_access", "width": 2, "key_size": 3, "capacity": 3, "drop": 2,
-        "step": "free",
-    },
-    "keys with heads": {
-        "name": "lie_access", "width": 2, "read_heads": 3, "write_heads": 2, "initial": "learned",
-        "weighting": "softmax",
-    },
-    "keys with heads and a cap": {
-        "name": "lie_access", "width": 2, "read_heads": 2, "write_heads": 2, "capacity": 4,
-        "drop": 3, "group": "sphere",
-    },
-    "keys that turn in four dimensions": {
-        "name": "lie_access", "width": 2, "group": "rotation", "key_size": 4,
-        "initial": "learned", "value_activation": "relu",
-    },
-    "keys that turn and grow": {
-        "name": "lie_access", "width": 2, "group": "scaling_rotation", "key_size": 3,
-        "step": "bounded", "gates": "hard_sigmoid",
-    },
-    "keys on a sphere with a learned bound of angles": {
-        "name": "lie_access", "width": 2, "group": "learned_bound_sphere", "initial": "learned",
-        "action_gate": True, "read_heads": 2,
-    },
-    "keys on a disk": {
-        "name": "lie_access", "width": 2, "group": "poincare_disk", "initial": "learned",
-    },
-    "keys on a disk with heads": {
-        "name": "lie_access", "width": 2, "group": "poincare_disk", "read_heads": 2,
-        "write_heads": 2, "weighting": "softmax", "step": "bounded", "value_activation": "sigmoid",
-    },
-    "runs of an automaton": {"name": "nondeterministic_stack", "states": 2, "symbols": 2},
-    "runs with vectors": {
-        "name": "nondeterministic_stack", "states": 1, "symbols": 2, "width": 2, "window": 4,
-    },
-    "runs with normalized weights": {
-        "name": "nondeterministic_stack", "states": 2, "symbols": 1, "width": 1,
-        "normalized": True,
-    },
-    "rows by their keys": {
-        "name": "ram", "width": 2, "key_size": 3,
-        "sharpening": True,
-    },
-    "rows by their keys and their neighbours": {
-        "name": "ram", "width": 2, "key_size": 2, "tape": True,
-        "initial": "learned",
-    },
-}  # fmt: skip
+MEMORIES: Final[dict[str, dict[str, Any]]] = plain_yaml.load("""
+stack: {name: stack, width: 3}
+queue: {name: queue, width: 3}
+deque: {name: deque, width: 2}
+stacks of numbers: {name: superposition_stack, count: 2}
+stacks with NO-OP: {name: superposition_stack, count: 2, depth: 3, noop: true}
+stacks with a floor: {name: superposition_stack, count: 1, capacity: 3, overflow: drop_bottom}
+stacks of vectors: {name: superposition_stack, count: 2, noop: true, empty: 0, width: 3,
+  activation: tanh}
+lists: {name: superposition_list, count: 2, depth: 3}
+lists without NO-OP: {name: superposition_list, count: 1, noop: false}
+lists with ends: {name: superposition_list, count: 1, capacity: 2, overflow: drop_ends}
+lists of zeros: {name: superposition_list, count: 2, capacity: 2, overflow: drop_ends, empty: 0}
+lists of vectors: {name: superposition_list, count: 2, width: 2, capacity: 2, overflow: drop_ends}
+lists of zeros that grow: {name: superposition_list, count: 1, depth: 3, empty: 0}
+tape: {name: turing_tape, slots: 6, width: 3}
+tape with heads: {name: turing_tape, slots: 7, width: 3, read_heads: 2, write_heads: 2,
+  shift_range: 2}
+tape with ends: {name: turing_tape, slots: 5, width: 2, shift: zero, variant: deleu2016,
+  reads: before}
+rolling tape: {name: rolling_tape, slots: 6, width: 3}
+rolling tapes: {name: rolling_tape, slots: 5, width: 2, tapes: 2, variant: code}
+slots with links: {name: dnc, slots: 5, width: 3, read_heads: 2}
+slots without links: {name: dnc, slots: 4, width: 2, read_heads: 1, links: false}
+keys: {name: lie_access, width: 3}
+keys with softmax: {name: lie_access, width: 2, weighting: softmax, group: scaling_rotation,
+  step: bounded}
+keys with a first step: {name: lie_access, width: 2, step: normalised_candidate, initial: learned}
+keys on a circle: {name: lie_access, width: 2, group: rotation, step: free}
+keys on a sphere: {name: lie_access, width: 2, group: sphere, variant: "2017", initial: learned}
+keys with a cap: {name: lie_access, width: 2, key_size: 3, capacity: 3, drop: 2, step: free}
+keys with heads: {name: lie_access, width: 2, read_heads: 3, write_heads: 2, initial: learned,
+  weighting: softmax}
+keys with heads and a cap: {name: lie_access, width: 2, read_heads: 2, write_heads: 2, capacity: 4,
+  drop: 3, group: sphere}
+keys that turn in four dimensions: {name: lie_access, width: 2, group: rotation, key_size: 4,
+  initial: learned, value_activation: relu}
+keys that turn and grow: {name: lie_access, width: 2, group: scaling_rotation, key_size: 3,
+  step: bounded, gates: hard_sigmoid}
+keys on a sphere with a learned bound of angles: {name: lie_access, width: 2,
+  group: learned_bound_sphere, initial: learned, action_gate: true, read_heads: 2}
+keys on a disk: {name: lie_access, width: 2, group: poincare_disk, initial: learned}
+keys on a disk with heads: {name: lie_access, width: 2, group: poincare_disk, read_heads: 2,
+  write_heads: 2, weighting: softmax, step: bounded, value_activation: sigmoid}
+runs of an automaton: {name: nondeterministic_stack, states: 2, symbols: 2}
+runs with vectors: {name: nondeterministic_stack, states: 1, symbols: 2, width: 2, window: 4}
+runs with normalized weights: {name: nondeterministic_stack, states: 2, symbols: 1, width: 1,
+  normalized: true}
+rows by their keys: {name: ram, width: 2, key_size: 3, sharpening: true}
+rows by their keys and their neighbours: {name: ram, width: 2, key_size: 2, tape: true,
+  initial: learned}
+""")
 
 _SIZES: Final[dict[str, Any]] = {"inputs": 5, "outputs": 4, "hidden_size": 6, "embedding_size": 3}
 #: Every controller, input, initial state and readout.
-MODELS: Final[dict[str, dict[str, Any]]] = {
-    "LSTM with a queue": {"memory": {"name": "queue", "width": 3}, "learn_initial_state": True},
-    "LSTM with two biases": {
-        "memory": {"name": "stack", "width": 2},
-        "controller": {"name": "lstm", "second_bias": True},
-        "readout_size": 3,
-    },
-    "GRU with a deque": {
-        "memory": {"name": "deque", "width": 2}, "controller": "gru", "embedding_size": None,
-    },
-    "Elman network with stacks": {
-        "memory": {"name": "superposition_stack", "count": 2},
-        "controller": {"name": "elman", "activation": "sigmoid", "bias": False},
-        "embedding_size": None, "output_bias": False,
-    },
-    "feed-forward network with a tape": {
-        "memory": {
-            "name": "turing_tape", "slots": 5, "width": 3, "variant": "deleu2016", "shift": "zero",
-            "writes_first": True,
-        },
-        "controller": {
-            "name": "elman", "activation": "relu", "recurrent": False, "second_bias": True,
-        },
-        "embedding_size": None, "input_bits": 2,
-    },
-    "LSTM with a tape of one location, fed bits and a fraction": {
-        "memory": {"name": "turing_tape", "slots": 1, "width": 3},
-        "embedding_size": None, "input_bits": 1, "input_number": "fraction",
-    },
-    "LSTM that only reads while it answers": {
-        "memory": {"name": "lie_access", "width": 3, "initial": "learned"},
-        "learn_initial_state": True, "map_initial_state": True, "read_only_token": 1,
-    },
-    "LSTM whose readings reach the output": {
-        "memory": {"name": "lie_access", "width": 3, "variant": "2017"}, "output_read_vector": True,
-        "readout_size": 4, "read_only_token": 1,
-    },
-    "tanh network with a tape that is learned": {
-        "memory": {
-            "name": "turing_tape", "slots": 5, "width": 3, "initial_cells": "learned",
-            "initial_weights": "learned",
-        },
-        "controller": "elman",
-    },
-    "two LSTM layers": {
-        "memory": "none", "controller": {"name": "lstm", "num_layers": 2},
-        "learn_initial_state": True,
-    },
-    "LSTM with a rolling tape": {
-        "memory": {"name": "rolling_tape", "slots": 7, "width": 3}, "length_token": 1,
-    },
-    "GRU alone": {"memory": "none", "controller": "gru"},
-    "LSTM with a nondeterministic stack": {
-        "memory": {"name": "nondeterministic_stack", "states": 2, "symbols": 2, "width": 1},
-    },
-    "LSTM with several heads on a disk": {
-        "memory": {
-            "name": "lie_access", "width": 3, "group": "poincare_disk", "read_heads": 2,
-            "write_heads": 2, "initial": "learned",
-        },
-        "read_only_token": 1,
-    },
-    "GRU with rows by their keys": {
-        "memory": {
-            "name": "ram", "width": 2, "key_size": 2,
-            "tape": True, "sharpening": True,
-        },
-        "controller": "gru",
-    },
-}  # fmt: skip
+MODELS: Final[dict[str, dict[str, Any]]] = plain_yaml.load("""
+LSTM with a queue: {memory: {name: queue, width: 3}, learn_initial_state: true}
+LSTM with two biases: {memory: {name: stack, width: 2}, controller: {name: lstm, second_bias: true},
+  readout_size: 3}
+GRU with a deque: {memory: {name: deque, width: 2}, controller: gru, embedding_size: null}
+Elman network with stacks: {memory: {name: superposition_stack, count: 2}, controller: {name: elman,
+  activation: sigmoid, bias: false}, embedding_size: null, output_bias: false}
+feed-forward network with a tape: {memory: {name: turing_tape, slots: 5, width: 3,
+  variant: deleu2016, shift: zero, writes_first: true}, controller: {name: elman, activation: relu,
+  recurrent: false, second_bias: true}, embedding_size: null, input_bits: 2}
+"LSTM with a tape of one location, fed bits and a fraction": {memory: {name: turing_tape, slots: 1,
+  width: 3}, embedding_size: null, input_bits: 1, input_number: fraction}
+LSTM that only reads while it answers: {memory: {name: lie_access, width: 3, initial: learned},
+  learn_initial_state: true, map_initial_state: true, read_only_token: 1}
+LSTM whose readings reach the output: {memory: {name: lie_access, width: 3, variant: "2017"},
+  output_read_vector: true, readout_size: 4, read_only_token: 1}
+tanh network with a tape that is learned: {memory: {name: turing_tape, slots: 5, width: 3,
+  initial_cells: learned, initial_weights: learned}, controller: elman}
+two LSTM layers: {memory: none, controller: {name: lstm, num_layers: 2}, learn_initial_state: true}
+LSTM with a rolling tape: {memory: {name: rolling_tape, slots: 7, width: 3}, length_token: 1}
+GRU alone: {memory: none, controller: gru}
+LSTM with a nondeterministic stack: {memory: {name: nondeterministic_stack, states: 2, symbols: 2,
+  width: 1}}
+LSTM with several heads on a disk: {memory: {name: lie_access, width: 3, group: poincare_disk,
+  read_heads: 2, write_heads: 2, initial: learned}, read_only_token: 1}
+GRU with rows by their keys: {memory: {name: ram, width: 2, key_size: 2, tape: true,
+  sharpening: true}, controller: gru}
+""")
 
 
 #: Every way in which a task is laid out: name, options, options of the model.
-TASKS: Final[dict[str, tuple[dict[str, Any], dict[str, Any]]]] = {
-    "copy": ({"symbols": 3}, {"memory": {"name": "queue", "width": 3}}),
-    "answer_reverse": (
-        {"symbols": 3},
-        {"memory": {"name": "lie_access", "width": 3}, "read_only_token": 1},
-    ),
-    "programs": ({}, {"memory": {"name": "stack", "width": 3}}),
-    "anbn": ({}, {"memory": {"name": "superposition_stack", "count": 2}}),
-    "memorization": ({}, {"memory": {"name": "superposition_list", "count": 2}}),
-    "dyck": ({"kinds": 2}, {"memory": {"name": "turing_tape", "slots": 5, "width": 3}}),
-    "dyck_prefixes": ({}, {"memory": "none", "controller": "gru"}),
-    "ntm_copy": (
-        {"bits": 2},
-        {"memory": {"name": "deque", "width": 2}, "embedding_size": None, "input_bits": 2},
-    ),
-    "svo_sov": ({}, {"memory": "none", "controller": "gru", "hidden_size": 2}),
-    "gender": ({}, {"memory": "none", "controller": "gru", "hidden_size": 2}),
-    "answer_double": ({}, {"memory": "none", "controller": "gru"}),
-    "answer_addition": ({}, {"memory": "none", "controller": "gru"}),
-    "answer_repeat_copy": (
-        {"symbols": 2, "sequence_length": 2},
-        {"memory": "none", "controller": "gru"},
-    ),
-    "answer_priority_sort": ({"symbols": 2}, {"memory": "none", "controller": "gru"}),
-    "anb2n": ({}, {"memory": "none", "controller": "gru"}),
-    "anbmc_sum": ({}, {"memory": "none", "controller": "gru"}),
-    "anbmc_product": ({"letters": 4}, {"memory": "none", "controller": "gru"}),
-    "anbmcndm": ({}, {"memory": "none", "controller": "gru"}),
-    "binary_addition": ({}, {"memory": "none", "controller": "gru"}),
-    "dyck of words": (
-        {"name": "dyck", "kinds": 2, "labels": "word"},
-        {"memory": "none", "controller": "gru"},
-    ),
-    "repeat_copy": (
-        {"bits": 2},
-        {"memory": {"name": "deque", "width": 2}, "embedding_size": None, "input_bits": 2},
-    ),
-    "reversal": (
-        {"symbols": 2}, {"memory": {"name": "nondeterministic_stack", "states": 2, "symbols": 2}},
-    ),
-    "answer_copy": (
-        {"symbols": 3},
-        {
-            "memory": {
-                "name": "lie_access", "width": 2, "group": "poincare_disk", "read_heads": 2,
-                "write_heads": 2,
-            },
-            "read_only_token": 1,
-        },
-    ),
-    "answer_odd_first": (
-        {"symbols": 3},
-        {
-            "memory": {
-                "name": "ram", "width": 2, "key_size": 3,
-                "tape": True, "initial": "learned",
-            },
-            "read_only_token": 1,
-        },
-    ),
-}  # fmt: skip
+TASKS: Final[dict[str, list[dict[str, Any]]]] = plain_yaml.load("""
+copy: [{symbols: 3}, {memory: {name: queue, width: 3}}]
+answer_reverse: [{symbols: 3}, {memory: {name: lie_access, width: 3}, read_only_token: 1}]
+programs: [{}, {memory: {name: stack, width: 3}}]
+anbn: [{}, {memory: {name: superposition_stack, count: 2}}]
+memorization: [{}, {memory: {name: superposition_list, count: 2}}]
+dyck: [{kinds: 2}, {memory: {name: turing_tape, slots: 5, width: 3}}]
+dyck_prefixes: [{}, {memory: none, controller: gru}]
+ntm_copy: [{bits: 2}, {memory: {name: deque, width: 2}, embedding_size: null, input_bits: 2}]
+svo_sov: [{}, {memory: none, controller: gru, hidden_size: 2}]
+gender: [{}, {memory: none, controller: gru, hidden_size: 2}]
+answer_double: [{}, {memory: none, controller: gru}]
+answer_addition: [{}, {memory: none, controller: gru}]
+answer_repeat_copy: [{symbols: 2, sequence_length: 2}, {memory: none, controller: gru}]
+answer_priority_sort: [{symbols: 2}, {memory: none, controller: gru}]
+anb2n: [{}, {memory: none, controller: gru}]
+anbmc_sum: [{}, {memory: none, controller: gru}]
+anbmc_product: [{letters: 4}, {memory: none, controller: gru}]
+anbmcndm: [{}, {memory: none, controller: gru}]
+binary_addition: [{}, {memory: none, controller: gru}]
+dyck of words: [{name: dyck, kinds: 2, labels: word}, {memory: none, controller: gru}]
+repeat_copy: [{bits: 2}, {memory: {name: deque, width: 2}, embedding_size: null, input_bits: 2}]
+reversal: [{symbols: 2}, {memory: {name: nondeterministic_stack, states: 2, symbols: 2}}]
+answer_copy: [{symbols: 3}, {memory: {name: lie_access, width: 2, group: poincare_disk,
+  read_heads: 2, write_heads: 2}, read_only_token: 1}]
+answer_odd_first: [{symbols: 3}, {memory: {name: ram, width: 2, key_size: 3, tape: true,
+  initial: learned}, read_only_token: 1}]
+""")
 
 
 def memory_of(part: dict[str, Any]) -> Memory[Any, Any]:

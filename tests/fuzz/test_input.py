@@ -220,22 +220,7 @@ def test_component_arguments(tmp_path: Path, option: tuple[str, str, str], value
 
 
 CHUNKS = ["!!set", "!!int", "!!binary", "!!timestamp", "!!float", "!!null", "!x", "<<", "&a", "*a"]
-CHUNKS += [
-    "task: ",
-    "seed: ",
-    "model: ",
-    "3.5",
-    "copy",
-    "? ",
-    ": ",
-    "{",
-    "}",
-    "[",
-    "]",
-    "\n",
-    " ",
-    "-",
-]
+CHUNKS += ["task: ", "seed: ", "model: ", "3.5", "copy", "? ", ": ", *"{}[]\n -"]
 
 
 @sized

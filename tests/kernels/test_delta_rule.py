@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.rnn.layers import DELTA_LAYERS, delta_layer
 from tests.sweep import sweep
 from tests.tolerances import assert_close
 from torch.utils.checkpoint import checkpoint
@@ -47,22 +48,27 @@ def fused(*given: Any) -> tuple[torch.Tensor, torch.Tensor]:
     return delta_rule(DeltaInputs(*given), reference=reference_delta_rule)
 
 
-def results_and_gradients(rule, given, of_state=True):
+def results_and_gradients(rule, given, of=("read", "state")):
+    """The read vectors, the last state, and the gradients of one or both."""
     read, state = rule(*given)
     weights = torch.linspace(-1, 1, max(1, read.numel()), dtype=read.dtype)[: read.numel()]
-    loss = (read * weights.view(read.shape)).sum()
-    if of_state:
-        loss = loss + state.square().sum()
+    losses = {"read": (read * weights.view(read.shape)).sum(), "state": state.square().sum()}
+    loss = sum(losses[name] for name in of)
     leaves = [each for each in given if each is not None]
     return [read, state, *torch.autograd.grad(loss, leaves, materialize_grads=True)]
 
 
-def assert_parity(given, of_state=True, rtol=1e-9, atol=1e-10):
-    got, want = (
-        results_and_gradients(rule, given, of_state) for rule in (fused, reference_delta_rule)
-    )
+def assert_parity(given, of=("read", "state"), rtol=1e-9, atol=1e-10):
+    got, want = (results_and_gradients(rule, given, of) for rule in (fused, reference_delta_rule))
     for one, other in zip(got, want, strict=True):
         torch.testing.assert_close(one, other, rtol=rtol, atol=atol)
+
+
+def assert_near_float64(given, most):
+    exact = [None if each is None else each.detach().double().requires_grad_() for each in given]
+    want = results_and_gradients(reference_delta_rule, exact)
+    for one, other in zip(results_and_gradients(fused, given), want, strict=True):
+        assert (one - other).norm() <= most * other.norm()
 
 
 SIZES = [1, 2, 8, 11, 16, 19, 32, 40]
@@ -86,41 +92,18 @@ def test_parity(size, steps, taps, tokens):
 def test_parity_in_float32(size):
     given = inputs(size=size, tokens=BLOCK + 5, dtype=torch.float32)
     assert_parity(given, rtol=1e-3, atol=1e-3)
-    exact = [None if each is None else each.detach().double().requires_grad_() for each in given]
     # The gradient of the norm of one number cancels.
-    most = 1e-5 if size > 1 else 1e-4
-    for one, other in zip(
-        results_and_gradients(fused, given),
-        results_and_gradients(reference_delta_rule, exact),
-        strict=True,
-    ):
-        assert (one - other).norm() <= most * other.norm()
+    assert_near_float64(given, 1e-5 if size > 1 else 1e-4)
 
 
 def test_a_long_sequence_in_float32_is_as_exact_as_a_short_one():
     """H of the steps before is derived from H after them, from the last block on."""
-    given = inputs(1, 3000, 1, 8, dtype=torch.float32)
-    exact = [each.detach().double().requires_grad_() for each in given]
-    for one, other in zip(
-        results_and_gradients(fused, given),
-        results_and_gradients(reference_delta_rule, exact),
-        strict=True,
-    ):
-        assert (one - other).norm() <= 1e-5 * other.norm()
+    assert_near_float64(inputs(1, 3000, 1, 8, dtype=torch.float32), 1e-5)
 
 
-def test_gradients_of_the_reads_alone():
-    assert_parity(inputs(tokens=BLOCK + 1), of_state=False)
-
-
-def test_gradients_of_the_state_alone():
-    given = inputs(tokens=BLOCK + 1)
-    leaves = [each for each in given if each is not None]
-    one, other = (
-        torch.autograd.grad(rule(*given)[1].sum(), leaves) for rule in (fused, reference_delta_rule)
-    )
-    for got, want in zip(one, other, strict=True):
-        assert_close(got, want, "gradient")
+@pytest.mark.parametrize("name", ["read", "state"])
+def test_gradients_of_one_result_alone(name):
+    assert_parity(inputs(tokens=BLOCK + 1), [name])
 
 
 def test_only_the_needed_gradients():
@@ -217,23 +200,11 @@ def test_a_tensor_that_does_not_fit_is_an_error(name, change):
             )
 
 
-MAKERS = {
-    "deltanet": lambda **options: ub.DeltaNet(3, 8, 2, 2, **options),
-    "without convolution": lambda **options: ub.DeltaNet(3, 8, 2, 2, conv_size=0, **options),
-    "deltaproduct": lambda **options: ub.DeltaProduct(3, 8, 3, 2, 2, **options),
-}
-
-
-def layer_of(kind: str, **options: Any) -> ub.DeltaNet | ub.DeltaProduct:
-    torch.manual_seed(0)
-    return MAKERS[kind](**{"batch_first": True, "dtype": DOUBLE, **options})
-
-
 def both(kind: str, run: Any) -> list[Any]:
-    return [run(layer_of(kind, backend=backend)) for backend in ("cpu", "reference")]
+    return [run(delta_layer(kind, backend=backend)) for backend in ("cpu", "reference")]
 
 
-@pytest.mark.parametrize("kind", MAKERS)
+@pytest.mark.parametrize("kind", DELTA_LAYERS)
 @pytest.mark.parametrize("sizes", [[9], [1] * 9, [2, 1, 6]])
 def test_layers_with_and_without_the_kernel_are_equal(kind, sizes):
     torch.manual_seed(2)
@@ -260,19 +231,19 @@ def test_a_layer_uses_the_kernel(monkeypatch):
         raise AssertionError("the reference runs")
 
     monkeypatch.setattr("unbounded.rnn.deltanet.delta_rule", refuse)
-    layer_of("deltanet")(torch.zeros(1, 4, 3, dtype=DOUBLE))
+    delta_layer("deltanet")(torch.zeros(1, 4, 3, dtype=DOUBLE))
     with pytest.raises(AssertionError):
-        layer_of("deltanet", backend="reference")(torch.zeros(1, 4, 3, dtype=DOUBLE))
+        delta_layer("deltanet", backend="reference")(torch.zeros(1, 4, 3, dtype=DOUBLE))
 
 
 def test_hooks_of_the_convolution_run():
-    layer, seen = layer_of("deltanet"), []
+    layer, seen = delta_layer("deltanet"), []
     layer.blocks[0].mixers[0].convolution.register_forward_hook(lambda *_: seen.append(1))
     x = torch.zeros(1, 4, 3, dtype=DOUBLE)
     output, _ = layer(x)
     assert seen == [1]
-    assert_close(output, layer_of("deltanet")(x)[0], "output")
-    required = layer_of("deltanet", backend="cpu")
+    assert_close(output, delta_layer("deltanet")(x)[0], "output")
+    required = delta_layer("deltanet", backend="cpu")
     required.blocks[0].mixers[0].convolution.register_forward_hook(lambda *_: None)
     with pytest.raises(BackendError, match="the convolution has hooks"):
         required(x)
@@ -289,7 +260,7 @@ class Doubled(torch.nn.Module):
 
 @pytest.mark.parametrize("backend", ["auto", "reference"])
 def test_another_module_in_place_of_the_convolution_is_called(backend):
-    layer, x = layer_of("deltanet", backend=backend), torch.randn(1, 4, 3, dtype=DOUBLE)
+    layer, x = delta_layer("deltanet", backend=backend), torch.randn(1, 4, 3, dtype=DOUBLE)
     plain, _ = layer(x)
     for block in layer.blocks:
         block.mixers[0].convolution = Doubled(block.mixers[0].convolution)
@@ -298,7 +269,7 @@ def test_another_module_in_place_of_the_convolution_is_called(backend):
 
 @pytest.mark.parametrize("reentrant", [True, False])
 def test_activation_checkpointing(reentrant):
-    layer, x = layer_of("deltaproduct"), torch.randn(2, 5, 3, dtype=DOUBLE, requires_grad=True)
+    layer, x = delta_layer("deltaproduct"), torch.randn(2, 5, 3, dtype=DOUBLE, requires_grad=True)
     (plain,) = torch.autograd.grad(layer(x)[0].square().sum(), x)
     output = checkpoint(lambda x: layer(x)[0], x, use_reentrant=reentrant)
     output.square().sum().backward()
@@ -306,12 +277,12 @@ def test_activation_checkpointing(reentrant):
 
 
 def test_a_carried_state_keeps_only_the_last_inputs():
-    recent = layer_of("deltanet")(torch.zeros(2, 50, 3, dtype=DOUBLE))[1][0][0].recent
+    recent = delta_layer("deltanet")(torch.zeros(2, 50, 3, dtype=DOUBLE))[1][0][0].recent
     assert recent.untyped_storage().nbytes() == recent.numel() * recent.element_size()
 
 
 def test_under_autocast_the_reference_runs():
-    layer = layer_of("deltanet", dtype=torch.float32)
+    layer = delta_layer("deltanet", dtype=torch.float32)
     with torch.autocast("cpu", torch.bfloat16):
         output, _ = layer(torch.randn(2, 5, 3))
     assert output.isfinite().all()
@@ -319,13 +290,13 @@ def test_under_autocast_the_reference_runs():
         pytest.raises(BackendError, match="take float32 and float64"),
         torch.autocast("cpu", torch.bfloat16),
     ):
-        layer_of("deltanet", dtype=torch.float32, backend="cpu")(torch.randn(2, 5, 3))
+        delta_layer("deltanet", dtype=torch.float32, backend="cpu")(torch.randn(2, 5, 3))
 
 
 # A warning of torch itself, about forward mode.
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_transforms_of_torch_func_use_the_reference():
-    layer = layer_of("deltaproduct")
+    layer = delta_layer("deltaproduct")
     x = torch.randn(2, 4, 3, dtype=DOUBLE)
     tangent = torch.randn_like(x)
     _, derivative = torch.func.jvp(lambda x: layer(x)[0], (x,), (tangent,))
@@ -336,9 +307,9 @@ def test_transforms_of_torch_func_use_the_reference():
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.parametrize("kind", MAKERS)
+@pytest.mark.parametrize("kind", DELTA_LAYERS)
 def test_an_exported_layer_takes_any_number_of_steps(kind):
-    layer = layer_of(kind).eval()
+    layer = delta_layer(kind).eval()
     steps = torch.export.Dim("steps", min=2, max=1 << 20)
     program = torch.export.export(
         layer, (torch.randn(2, 6, 3, dtype=DOUBLE),), dynamic_shapes=({1: steps},)
@@ -351,7 +322,7 @@ def test_an_exported_layer_takes_any_number_of_steps(kind):
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_compiled_layer_trains():
     torch.compiler.reset()
-    layer = layer_of("deltaproduct")
+    layer = delta_layer("deltaproduct")
     compiled = torch.compile(layer, backend="aot_eager")
     for tokens in (5, 9):
         x = torch.randn(2, tokens, 3, dtype=DOUBLE)

@@ -21,52 +21,33 @@ def with_field(**changes):
 
 
 @pytest.mark.parametrize(
-    ("field", "shape", "dtype", "error", "message"),
+    ("field", "tensor", "error", "message"),
     [
-        ("push", (2, 4, 1), DOUBLE, ShapeError, r"push: expected shape \[2, 4\], got \[2, 4, 1\]"),
-        (
-            "value",
-            (2, 4, 5),
-            DOUBLE,
-            ShapeError,
-            r"value: expected shape \[B, T, 3\], got \[2, 4, 5",
-        ),
-        (
-            "pop",
-            (2, 4),
-            torch.float32,
-            DTypeError,
-            "pop: expected dtype torch.float64 as value has",
-        ),
+        ("push", torch.zeros(2, 4, 1).double(), ShapeError, r"shape \[2, 4\], got \[2, 4, 1\]"),
+        ("value", torch.zeros(2, 4, 5).double(), ShapeError, r"shape \[B, T, 3\], got \[2, 4, 5"),
+        ("pop", torch.zeros(2, 4), DTypeError, "dtype torch.float64 as value has"),
     ],
 )
-def test_a_field_that_does_not_fit(field, shape, dtype, error, message):
-    memory, bad = with_field(**{field: torch.zeros(shape, dtype=dtype)})
-    with pytest.raises(error, match=message):
+def test_a_field_that_does_not_fit(field, tensor, error, message):
+    memory, bad = with_field(**{field: tensor})
+    with pytest.raises(error, match=f"{field}: expected {message}"):
         memory.unroll(bad)
 
 
 @pytest.mark.parametrize(
-    ("state", "message"),
+    ("values", "strengths", "message"),
     [
-        (
-            ub.NeuralStack(3).initial_state(3, dtype=DOUBLE),
-            r"values: expected shape \[2, N, 3\], got",
-        ),
-        (
-            (torch.zeros(2, 0, 3), torch.zeros(2, 0)),
-            "expected a StackState of NeuralStack, got tup",
-        ),
-        (
-            ub.NeuralStack.State(torch.zeros(2, 3, 3).double(), torch.zeros(2, 2).double()),
-            "values has 3, strengths has 2",
-        ),
+        ((3, 0, 3), (3, 0), r"values: expected shape \[2, N, 3\], got"),
+        ((2, 3, 3), (2, 2), "values has 3, strengths has 2"),
     ],
 )
-def test_a_state_that_does_not_fit(state, message):
+def test_a_state_that_does_not_fit(values, strengths, message):
     memory, good = with_field()
+    fields = torch.zeros(values, dtype=DOUBLE), torch.zeros(strengths, dtype=DOUBLE)
     with pytest.raises(ShapeError, match=message):
-        memory.unroll(good, state)
+        memory.unroll(good, memory.State(*fields))
+    with pytest.raises(ShapeError, match="expected a StackState of NeuralStack, got tup"):
+        memory.unroll(good, fields)
 
 
 def test_no_time_step():

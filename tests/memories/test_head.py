@@ -22,14 +22,10 @@ GATES = {
     "nondeterministic_stack": set(),
     "dnc": {"free_gate", "erase", "allocation_gate", "write_gate", "read_mode"},
     "lie_access": {
-        "read_key_gate",
-        "read_action_gate",
-        "write_key_gate",
-        "write_action_gate",
-        "strength",
+        "read_key_gate", "read_action_gate", "write_key_gate", "write_action_gate", "strength",
     },
     "ram": {"strength"},
-}
+}  # fmt: skip
 
 
 #: The gates of each memory.

@@ -94,6 +94,11 @@ def at(instructions, t):
     return type(instructions)(*(field[:, t] for field in instructions))
 
 
+def with_shut_gates(instructions):
+    shut = torch.zeros_like(instructions.strength)
+    return instructions._replace(**{n: shut for n in instructions._fields if "gate" in n})
+
+
 def as_lists(state, b):
     """Rows, read head and write head of the oracle."""
     rows = zip(state.keys[b], state.values[b], state.strengths[b], strict=True)
@@ -563,14 +568,9 @@ def test_values_and_gradients_on_the_disk_are_finite(dtype):
 def test_a_head_on_the_disk_walks_a_straight_line():
     memory = ub.LieAccessMemory(2, "poincare_disk")
     instructions = random_instructions(memory, 1, 30, 0, torch.float32)
-    shut = {
-        name: torch.zeros_like(instructions.strength)
-        for name in instructions._fields
-        if "gate" in name
-    }
     state = memory.initial_state(1, torch.float32)
     state = state._replace(write_action=torch.tensor([[0.3, 0.0, 0.0]]))
-    _, after = memory.unroll(instructions._replace(**shut), state, "reference")
+    _, after = memory.unroll(with_shut_gates(instructions), state, "reference")
     assert after.write_action.tolist() == [[1.0, 0.0, 0.0]]  # normalised
     far = memory.group.distance(after.keys[0], torch.zeros(2)).sqrt()
     assert far[:10].tolist() == pytest.approx(range(1, 11), rel=1e-3)
@@ -784,14 +784,9 @@ def test_ten_thousand_steps_of_the_kernel_and_their_gradients(name, weighting, c
 def test_closed_gates_keep_a_straight_path_for_ten_thousand_steps(step, action):
     memory = ub.LieAccessMemory(3, step=step, gates="hard_sigmoid")
     instructions = random_instructions(memory, 1, 10_000, 0, torch.float32)
-    shut = {
-        name: torch.zeros_like(instructions.strength)
-        for name in instructions._fields
-        if "gate" in name
-    }
     first = torch.tensor([action])
     state = memory.initial_state(1, torch.float32)._replace(read_action=first, write_action=first)
-    _, after = memory.unroll(instructions._replace(**shut), state, "auto")
+    _, after = memory.unroll(with_shut_gates(instructions), state, "auto")
     # Both heads compute the same float32 sums, so they stay together exactly.
     assert float((after.write_key - 10_000 * first).norm()) < 1
     assert torch.equal(after.read_key, after.write_key)
@@ -1077,59 +1072,54 @@ def test_variants_choose_steps_and_gates_and_each_can_be_chosen():
     assert drawn == {None}
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
-        ({"width": 0}, ShapeError, "width: expected an integer >= 1, got 0"),
-        ({"key_size": -1}, ShapeError, "key_size: expected an integer >= 1, got -1"),
-        ({"capacity": 0}, ShapeError, "capacity: expected an integer >= 1, got 0"),
-        ({"capacity": 3, "drop": -2}, ShapeError, "drop: expected an integer >= 1, got -2"),
-        ({"capacity": 3, "drop": 4}, ConfigError, "drop: expected at most the capacity 3.* got 4"),
-        ({"read_heads": 0}, ShapeError, "read_heads: expected an integer >= 1, got 0"),
-        ({"write_heads": "2"}, ShapeError, "write_heads: expected an integer >= 1, got '2'"),
-        (
-            {"write_heads": 2, "capacity": 5},
-            ConfigError,
-            "a multiple of the 2 write heads, .* got 5",
-        ),
-        ({"drop": 4}, ConfigError, "drop: 4 has no effect without a capacity"),
-        ({"group": "rotation", "key_size": 1}, ShapeError, "key_size: expected an integer >= 2"),
-        (
-            {"group": "scaling_rotation", "key_size": 1},
-            ShapeError,
-            "key_size: expected an integer >=",
-        ),
-        (
-            {"group": "poincare_disk", "key_size": 3},
-            ShapeError,
-            "2.*poincare_disk.*3. Leave it out",
-        ),
-        ({"group": "sphere", "key_size": 2}, ShapeError, "key_size: expected 3.*sphere.*got 2"),
-        ({"group": "translations"}, ChoiceError, "unknown group 'translations'. Did you mean"),
-        ({"group": 3}, ChoiceError, "unknown group 3"),
-        ({"group": SpecialOrthogonal}, ConfigError, r"Create one: SpecialOrthogonal\(\)"),
-        ({"width": np.int64(4)}, ShapeError, r"got np.int64\(4\). Convert it with int\(\)"),
-        ({"weighting": lambda d: d}, ConfigError, r"of \(distances, strengths, temperature\)"),
-        ({"weighting": "softmx"}, ChoiceError, "weighting 'softmx'. Did you mean 'softmax'"),
-        ({"step": "normal"}, ChoiceError, "unknown step 'normal'. Did you mean 'normalised'"),
-        ({"variant": "2018"}, ChoiceError, "unknown variant '2018'"),
-        ({"initial": "learnt"}, ChoiceError, "unknown initial 'learnt'. Did you mean 'learned'"),
-        ({"gates": "hard"}, ChoiceError, "unknown gates 'hard'. Did you mean 'hard_sigmoid'"),
-        ({"weighting": 3}, ChoiceError, "unknown weighting 3"),
-        ({"value_activation": "softmax"}, ChoiceError, "unknown value_activation 'softmax'. Valid"),
-        ({"temperature": True}, ConfigError, "temperature: inverse_square takes no temperature"),
-        (
-            {"weighting": "softmax", "temperature": False},
-            ConfigError,
-            "needs a temperature, got False",
-        ),
-        ({"temperature": 1}, DTypeError, "temperature: expected"),
-        ({"strength_bias": "x"}, ConfigError, "strength_bias: expected a finite number"),
-        ({"read_key_gate_bias": "x"}, ConfigError, "read_key_gate_bias: expected a finite number"),
-        ({"write_gate_bias": "x"}, ConfigError, "write_gate_bias: expected a finite number, got"),
+INVALID = {
+    ShapeError: [
+        ({"width": 0}, "width: expected an integer >= 1, got 0"),
+        ({"key_size": -1}, "key_size: expected an integer >= 1, got -1"),
+        ({"capacity": 0}, "capacity: expected an integer >= 1, got 0"),
+        ({"capacity": 3, "drop": -2}, "drop: expected an integer >= 1, got -2"),
+        ({"read_heads": 0}, "read_heads: expected an integer >= 1, got 0"),
+        ({"write_heads": "2"}, "write_heads: expected an integer >= 1, got '2'"),
+        ({"group": "rotation", "key_size": 1}, "key_size: expected an integer >= 2"),
+        ({"group": "scaling_rotation", "key_size": 1}, "key_size: expected an integer >="),
+        ({"group": "poincare_disk", "key_size": 3}, "2.*poincare_disk.*3. Leave it out"),
+        ({"group": "sphere", "key_size": 2}, "key_size: expected 3.*sphere.*got 2"),
+        ({"width": np.int64(4)}, r"got np.int64\(4\). Convert it with int\(\)"),
     ],
+    ConfigError: [
+        ({"capacity": 3, "drop": 4}, "drop: expected at most the capacity 3.* got 4"),
+        ({"write_heads": 2, "capacity": 5}, "a multiple of the 2 write heads, .* got 5"),
+        ({"drop": 4}, "drop: 4 has no effect without a capacity"),
+        ({"group": SpecialOrthogonal}, r"Create one: SpecialOrthogonal\(\)"),
+        ({"weighting": lambda d: d}, r"of \(distances, strengths, temperature\)"),
+        ({"temperature": True}, "temperature: inverse_square takes no temperature"),
+        ({"weighting": "softmax", "temperature": False}, "needs a temperature, got False"),
+        ({"strength_bias": "x"}, "strength_bias: expected a finite number"),
+        ({"read_key_gate_bias": "x"}, "read_key_gate_bias: expected a finite number"),
+        ({"write_gate_bias": "x"}, "write_gate_bias: expected a finite number, got"),
+    ],
+    ChoiceError: [
+        ({"group": "translations"}, "unknown group 'translations'. Did you mean"),
+        ({"group": 3}, "unknown group 3"),
+        ({"weighting": "softmx"}, "weighting 'softmx'. Did you mean 'softmax'"),
+        ({"step": "normal"}, "unknown step 'normal'. Did you mean 'normalised'"),
+        ({"variant": "2018"}, "unknown variant '2018'"),
+        ({"initial": "learnt"}, "unknown initial 'learnt'. Did you mean 'learned'"),
+        ({"gates": "hard"}, "unknown gates 'hard'. Did you mean 'hard_sigmoid'"),
+        ({"weighting": 3}, "unknown weighting 3"),
+        ({"value_activation": "softmax"}, "unknown value_activation 'softmax'. Valid"),
+    ],
+    DTypeError: [
+        ({"temperature": 1}, "temperature: expected"),
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("error", "options", "message"),
+    [(error, *row) for error, rows in INVALID.items() for row in rows],
 )
-def test_invalid_options(options, error, message):
+def test_invalid_options(error, options, message):
     with pytest.raises(error, match=message):
         ub.LieAccessMemory(**options)
 

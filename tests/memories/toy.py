@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import functools
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -14,8 +14,8 @@ from unbounded.memories import Constant, Drawn, FirstOne, Head, Learned, Memory,
 from unbounded.memories.core import ACTIVATIONS
 from unbounded.memories.register import Register
 
-UNIFORM = functools.partial(nn.init.uniform_, a=0.25, b=0.75)
-NORMAL = functools.partial(nn.init.normal_, std=0.5)
+UNIFORM = partial(nn.init.uniform_, a=0.25, b=0.75)
+NORMAL = partial(nn.init.normal_, std=0.5)
 
 
 class ToyInstruction(NamedTuple):
@@ -118,79 +118,56 @@ for _kind in (LearnedStack, LearnedCells):  # they differ only in initial values
     BY_TYPE[_kind] = BY_TYPE[_kind.__base__]
 
 LIBRARY = {
-    "register": functools.partial(Register, 3),
-    "stack": functools.partial(ub.NeuralStack, 3),
-    "queue": functools.partial(ub.NeuralQueue, 3),
-    "deque": functools.partial(ub.NeuralDeque, 3),
-    "superposition_stack": functools.partial(ub.SuperpositionStack, 2),
-    "full_superposition_stack": functools.partial(
-        ub.SuperpositionStack, 2, capacity=4, overflow="drop_bottom"
-    ),
-    "superposition_list": functools.partial(ub.SuperpositionList, 2),
-    "full_superposition_list": functools.partial(
-        ub.SuperpositionList, 2, capacity=3, overflow="drop_ends"
-    ),
-    "superposition_list_of_zeros": functools.partial(
-        ub.SuperpositionList, 2, capacity=3, overflow="drop_ends", empty=0
-    ),
-    "superposition_stack_of_vectors": functools.partial(
-        ub.SuperpositionStack, 2, width=3, empty=0.5, activation="tanh"
-    ),
-    "full_superposition_list_of_vectors": functools.partial(
-        ub.SuperpositionList, 1, capacity=3, overflow="drop_ends", width=2, activation="identity"
-    ),
-    "turing_tape": functools.partial(ub.TuringTape, 7, 3),
-    "rolling_tape": functools.partial(ub.memories.RollingTape, 7, 3),
-    "nondeterministic_stack": functools.partial(ub.NondeterministicStack, 2, 2),
-    "nondeterministic_stack_of_a_learned_bottom": functools.partial(
-        ub.NondeterministicStack, 1, 2, 2, window=4
-    ),
-    "dnc": functools.partial(ub.DNC, 5, 3, 2),
-    "dnc_without_links": functools.partial(ub.DNC, 4, 2, 1, links=False),
-    "turing_tape_of_two_papers": functools.partial(
-        ub.TuringTape, 5, 2, 2, 3, "zero", shift_range=2, variant="deleu2016"
-    ),
-    "learned_turing_tape": functools.partial(
-        ub.TuringTape, 4, 2, initial_cells="learned", initial_weights="learned", reads="before"
-    ),
-    "random_turing_tape": functools.partial(
-        ub.TuringTape, 4, 2, initial_cells="random", initial_weights="uniform", shift_range=0
-    ),
-    "lie_access": functools.partial(ub.LieAccessMemory, 3),
-    "lie_access_of_2017": functools.partial(
-        ub.LieAccessMemory, 2, weighting="softmax", variant="2017", key_size=3
-    ),
-    "learned_lie_access": functools.partial(
-        ub.LieAccessMemory, 2, "sphere", initial="learned", key_gate=False
-    ),
-    "learned_lie_access_of_2017": functools.partial(
-        ub.LieAccessMemory, 2, "learned_bound_sphere", variant="2017", initial="learned"
-    ),
-    "lie_access_of_many_heads": functools.partial(
-        ub.LieAccessMemory, 2, "poincare_disk", "softmax", read_heads=2, write_heads=3, capacity=6
-    ),
-    "learned_lie_access_of_many_heads": functools.partial(
-        ub.LieAccessMemory,
-        2,
-        "rotation",
-        initial="learned",
-        read_heads=2,
-        write_heads=2,
-        key_size=3,
-    ),
-    "random_access": functools.partial(ub.RandomAccessMemory, 2, 3, sharpening=True),
-    "learned_random_access_with_a_tape": functools.partial(
-        ub.RandomAccessMemory, 2, 3, tape=True, initial="learned"
-    ),
-    "full_learned_lie_access": functools.partial(
-        ub.LieAccessMemory, 2, "rotation", "softmax", initial="learned", capacity=4, drop=2
-    ),
-}
+    "register": partial(Register, 3),
+    "stack": partial(ub.NeuralStack, 3),
+    "queue": partial(ub.NeuralQueue, 3),
+    "deque": partial(ub.NeuralDeque, 3),
+    "superposition_stack": partial(ub.SuperpositionStack, 2),
+    "full_superposition_stack": partial(ub.SuperpositionStack, 2, capacity=4,
+        overflow="drop_bottom"),
+    "superposition_list": partial(ub.SuperpositionList, 2),
+    "full_superposition_list": partial(ub.SuperpositionList, 2, capacity=3, overflow="drop_ends"),
+    "superposition_list_of_zeros": partial(ub.SuperpositionList, 2, capacity=3,
+        overflow="drop_ends", empty=0),
+    "superposition_stack_of_vectors": partial(ub.SuperpositionStack, 2, width=3, empty=0.5,
+        activation="tanh"),
+    "full_superposition_list_of_vectors": partial(ub.SuperpositionList, 1, capacity=3,
+        overflow="drop_ends", width=2, activation="identity"),
+    "turing_tape": partial(ub.TuringTape, 7, 3),
+    "rolling_tape": partial(ub.memories.RollingTape, 7, 3),
+    "nondeterministic_stack": partial(ub.NondeterministicStack, 2, 2),
+    "nondeterministic_stack_of_a_learned_bottom": partial(ub.NondeterministicStack, 1, 2, 2,
+        window=4),
+    "dnc": partial(ub.DNC, 5, 3, 2),
+    "dnc_without_links": partial(ub.DNC, 4, 2, 1, links=False),
+    "turing_tape_of_two_papers": partial(ub.TuringTape, 5, 2, 2, 3, "zero", shift_range=2,
+        variant="deleu2016"),
+    "learned_turing_tape": partial(ub.TuringTape, 4, 2, initial_cells="learned",
+        initial_weights="learned", reads="before"),
+    "random_turing_tape": partial(ub.TuringTape, 4, 2, initial_cells="random",
+        initial_weights="uniform", shift_range=0),
+    "lie_access": partial(ub.LieAccessMemory, 3),
+    "lie_access_of_2017": partial(ub.LieAccessMemory, 2, weighting="softmax", variant="2017",
+        key_size=3),
+    "learned_lie_access": partial(ub.LieAccessMemory, 2, "sphere", initial="learned",
+        key_gate=False),
+    "learned_lie_access_of_2017": partial(ub.LieAccessMemory, 2, "learned_bound_sphere",
+        variant="2017", initial="learned"),
+    "lie_access_of_many_heads": partial(ub.LieAccessMemory, 2, "poincare_disk", "softmax",
+        read_heads=2, write_heads=3, capacity=6),
+    "learned_lie_access_of_many_heads": partial(ub.LieAccessMemory, 2, "rotation",
+        initial="learned", read_heads=2, write_heads=2, key_size=3),
+    "random_access": partial(ub.RandomAccessMemory, 2, 3, sharpening=True),
+    "learned_random_access_with_a_tape": partial(ub.RandomAccessMemory, 2, 3, tape=True,
+        initial="learned"),
+    "full_learned_lie_access": partial(ub.LieAccessMemory, 2, "rotation", "softmax",
+        initial="learned", capacity=4, drop=2),
+}  # fmt: skip
 TOYS = {
     "toy": Toy,
-    "full_toy": functools.partial(Toy, 8),
-    "learned_stack": functools.partial(LearnedStack, 3),
-    "learned_cells": functools.partial(LearnedCells, 2),
+    "full_toy": partial(Toy, 8),
+    "learned_stack": partial(LearnedStack, 3),
+    "learned_cells": partial(LearnedCells, 2),
 }
 EVERY = {**LIBRARY, **TOYS}
 

@@ -14,6 +14,7 @@ from tests.constructions import model_of
 from tests.explorer.vectors import MEMORIES, memory_of
 from unbounded.constructions import CONSTRUCTIONS
 from unbounded.errors import CheckpointError, ChoiceError, ConfigError, StorageError
+from unbounded.experiments.config import plain_yaml
 from unbounded.experiments.run.examples import write_trace
 from unbounded.memories.as_data import KINDS, has_name, memory_data, memory_from_data
 from unbounded.memories.lie_access.groups import Group
@@ -37,42 +38,23 @@ def model_for(task: Task, **options: Any) -> MemoryModel:
     return model_of(task, **{"hidden_size": 12, "embedding_size": 4, **options})
 
 
-CASES: dict[str, tuple[str, dict[str, Any]]] = {
-    "stack": ("copy", {"memory": {"name": "stack", "width": 6}}),
-    "queue": ("anbn", {"memory": {"name": "queue", "width": 6}}),
-    "deque": ("dyck", {"memory": {"name": "deque", "width": 6}}),
-    "superposition_stack": ("memorization", {"memory": {"name": "superposition_stack"}}),
-    "superposition_list": ("anbn", {"memory": {"name": "superposition_list", "count": 3}}),
-    "turing_tape": (
-        "dyck",
-        {
-            "memory": {
-                "name": "turing_tape", "slots": 9, "width": 4, "shift": "zero",
-                "variant": "deleu2016", "writes_first": True,
-            },
-        },
-    ),
-    "rolling_tape": (
-        "answer_copy",
-        {"memory": {"name": "rolling_tape", "slots": 9, "width": 4}, "length_token": 1},
-    ),
-    "dnc": (
-        "copy",
-        {"memory": {"name": "dnc", "slots": 7, "width": 4, "read_heads": 2}},
-    ),
-    "nondeterministic_stack": (
-        "copy",
-        {"memory": {"name": "nondeterministic_stack", "states": 2, "symbols": 2, "width": 2}},
-    ),
-    "lie_access": (
-        "answer_copy",
-        {"memory": {"name": "lie_access", "width": 5, "initial": "learned"}, "read_only_token": 1},
-    ),
-    "random_access": (
-        "answer_copy",
-        {"memory": {"name": "unbounded.memories.RandomAccessMemory", "width": 5, "tape": True}},
-    ),
-}  # fmt: skip
+CASES: dict[str, Any] = plain_yaml.load("""
+stack: [copy, {memory: {name: stack, width: 6}}]
+queue: [anbn, {memory: {name: queue, width: 6}}]
+deque: [dyck, {memory: {name: deque, width: 6}}]
+superposition_stack: [memorization, {memory: {name: superposition_stack}}]
+superposition_list: [anbn, {memory: {name: superposition_list, count: 3}}]
+turing_tape: [dyck, {memory: {name: turing_tape, slots: 9, width: 4, shift: zero,
+  variant: deleu2016, writes_first: true}}]
+rolling_tape: [answer_copy, {memory: {name: rolling_tape, slots: 9, width: 4}, length_token: 1}]
+dnc: [copy, {memory: {name: dnc, slots: 7, width: 4, read_heads: 2}}]
+nondeterministic_stack: [copy, {memory: {name: nondeterministic_stack, states: 2, symbols: 2,
+  width: 2}}]
+lie_access: [answer_copy, {memory: {name: lie_access, width: 5, initial: learned},
+  read_only_token: 1}]
+random_access: [answer_copy, {memory: {name: unbounded.memories.RandomAccessMemory, width: 5,
+  tape: true}}]
+""")
 
 
 def recorded(model: MemoryModel, task: Task, batch: Batch) -> ub.Trace:

@@ -13,6 +13,7 @@ from torch.nn.utils import prune
 
 import unbounded as ub
 from tests.memories.common import MEMORIES
+from tests.rnn.layers import check_chunks, check_padding, random
 from tests.tolerances import assert_close
 from unbounded.errors import BackendError, ConfigError
 from unbounded.memories.core import state_tensors
@@ -69,24 +70,10 @@ def test_memory_rnns_of_table_2(memory, hidden, parameters):
 @pytest.mark.parametrize("skip", [True, False])
 def test_padded_equals_unpadded_and_a_state_is_resumed(skip):
     torch.manual_seed(0)
-    model = ub.DeepLSTM(3, 5, 2, skip_input=skip, dtype=DOUBLE, learn_initial_state=True)
-    x, lengths = torch.randn(6, 4, 3, dtype=DOUBLE), torch.tensor([6, 2, 4, 0])
-    output, state = model(x, lengths=lengths)
-    for pair, first in zip(state, model.initial_state(4), strict=True):
-        assert torch.equal(pair[0][3], first[0][3])
-        assert torch.equal(pair[1][3], first[1][3])
-    assert output[:, 3].abs().sum() == 0
-    for b, length in enumerate(lengths[:3].tolist()):
-        alone, alone_state = model(x[:length, b : b + 1])
-        assert_close(output[:length, b], alone[:, 0], "output")
-        assert output[length:, b].abs().sum() == 0
-        for pair, alone_pair in zip(state, alone_state, strict=True):
-            assert_close(pair[0][b], alone_pair[0][0], "h")
-            assert_close(pair[1][b], alone_pair[1][0], "c")
-    full, _ = model(x)
-    first, between = model(x[:2])
-    second, _ = model(x[2:], between)
-    assert_close(torch.cat([first, second]), full, "output in two parts")
+    options = {"skip_input": skip, "learn_initial_state": True, "batch_first": True}
+    model, x = ub.DeepLSTM(3, 5, 2, dtype=DOUBLE, **options), random(4, 6, 3)
+    check_padding(model, x, random(4, 2, 3, seed=2), torch.tensor([6, 2, 4, 0]))
+    check_chunks(model, x, [2, 4])
 
 
 def test_the_second_bias_is_a_constant_zero():

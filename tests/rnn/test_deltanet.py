@@ -8,18 +8,20 @@ from torch import nn
 from torch.nn import functional as F
 
 import unbounded as ub
-from tests.rnn.layers import check_chunks, check_gradients, check_padding
+from tests.rnn.layers import (
+    DELTA_LAYERS,
+    check_chunks,
+    check_gradients,
+    check_padding,
+    delta_layer,
+    random,
+)
 from tests.tolerances import assert_close
 from unbounded.errors import ConfigError, DTypeError, ShapeError
 from unbounded.rnn.deltanet import CHUNK, delta_rule
 
 DOUBLE = torch.float64
-MAKERS = {
-    "deltanet": lambda **options: ub.DeltaNet(3, 8, 2, 2, **options),
-    "without convolution": lambda **options: ub.DeltaNet(3, 8, 2, 2, conv_size=0, **options),
-    "deltaproduct": lambda **options: ub.DeltaProduct(3, 8, 3, 2, 2, **options),
-}
-EACH = pytest.mark.parametrize("kind", MAKERS)
+EACH = pytest.mark.parametrize("kind", DELTA_LAYERS)
 
 
 def delta_rule_by_steps(queries, keys, values, strengths, state):
@@ -33,15 +35,6 @@ def delta_rule_by_steps(queries, keys, values, strengths, state):
             state = state + torch.einsum("bhd,bhe->bhde", key, written)
         outputs.append(torch.einsum("bhde,bhd->bhe", state, queries[:, :, t]))
     return torch.stack(outputs, dim=2), state
-
-
-def make(kind, **options):
-    torch.manual_seed(0)
-    return MAKERS[kind](**{"batch_first": True, "dtype": DOUBLE, **options})
-
-
-def random(*shape, seed=1):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=DOUBLE)
 
 
 def inputs(tokens, steps, batch=2, heads=2):
@@ -124,7 +117,7 @@ def test_gradients_of_the_rule(steps, monkeypatch):
 
 @EACH
 def test_gradcheck(kind):
-    layer = make(kind)
+    layer = delta_layer(kind)
     begun = ub.detach_state(layer(random(2, 2, 3, seed=3))[1])
     check_gradients(layer, random(2, 3, 3), begun, torch.tensor([3, 2]), fast_mode=True)
 
@@ -132,13 +125,13 @@ def test_gradcheck(kind):
 @EACH
 @pytest.mark.parametrize("sizes", [[1] * 9, [4, 5], [2, 1, 6]])
 def test_chunks_with_carried_state_equal_one_call(kind, sizes):
-    check_chunks(make(kind), random(4, 9, 3), sizes)
+    check_chunks(delta_layer(kind), random(4, 9, 3), sizes)
 
 
 @EACH
 def test_padded_equals_unpadded_and_continues(kind):
     after = random(4, 3, 3, seed=2)
-    check_padding(make(kind), random(4, 9, 3), after, torch.tensor([9, 0, 3, 5]))
+    check_padding(delta_layer(kind), random(4, 9, 3), after, torch.tensor([9, 0, 3, 5]))
 
 
 @pytest.mark.parametrize("negative", [True, False])
@@ -220,7 +213,7 @@ def test_it_learns_parity_of_short_strings(kind):
 
 @EACH
 def test_inputs_of_zero_have_finite_gradients(kind):
-    layer = make(kind, dtype=torch.float32)
+    layer = delta_layer(kind, dtype=torch.float32)
     layer(torch.zeros(2, 5, 3))[0].square().sum().backward()
     norms = [part.grad.norm() for part in layer.parameters() if part.grad is not None]
     assert torch.stack(norms).max() < 1e6
@@ -238,7 +231,7 @@ def test_bad_input():
             kind(3, 8, dropout=2)
     with pytest.raises(ShapeError, match="householder_steps: expected an integer >= 1, got 0"):
         ub.DeltaProduct(3, 8, 0)
-    layer, x = make("deltaproduct"), random(2, 4, 3)
+    layer, x = delta_layer("deltaproduct"), random(2, 4, 3)
     state = layer(x)[1]
     with pytest.raises(ShapeError, match=r"state\[0\]\[0\].matrix: expected shape \[1, 2, 4, 4\]"):
         layer(x[:1], state)
@@ -247,4 +240,4 @@ def test_bad_input():
     with pytest.raises(DTypeError, match=r"state\[0\]\[0\].matrix: expected dtype torch.float64"):
         layer(x, ub.move_state(state, dtype=torch.float32))
     assert "householder_steps=3, num_layers=2, num_heads=2, conv_size=4" in repr(layer)
-    assert "negative_eigenvalues=False" in repr(make("deltanet"))
+    assert "negative_eigenvalues=False" in repr(delta_layer("deltanet"))

@@ -11,13 +11,13 @@ import torch
 
 import unbounded as ub
 from tests.memories.toy import EVERY, LIBRARY, TOYS, Toy
-from tests.rnn.layers import check_gradients
+from tests.rnn.layers import check_gradients, random
 from tests.sweep import sweep
 from tests.tolerances import assert_close
 from unbounded import kernels
 from unbounded.errors import ShapeError
 from unbounded.memories import Drawn
-from unbounded.memories.core import map_state
+from unbounded.memories.core import state_tensors
 from unbounded.models.initialization import draw_as_torch, draw_sums
 from unbounded.rnn.stream import open_stream
 
@@ -50,16 +50,6 @@ def make(name="toy", controller="elman", backend="reference", **options):
     torch.manual_seed(0)
     memory = Deterministic() if name == "toy" else EVERY[name]()
     return ub.MemoryRNN(3, 5, memory, controller, backend=backend, dtype=DOUBLE, **options)
-
-
-def inputs(*shape, seed=1):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=DOUBLE)
-
-
-def flat(state):
-    tensors = []
-    map_state(lambda tensor: tensors.append(tensor) or tensor, state)
-    return tensors
 
 
 def drawn(layer):
@@ -115,19 +105,19 @@ def test_a_papers_initialization_keeps_the_memorys_initial_values(draw):
 def test_copies_and_state_dicts_keep_learned_initial_values():
     options = {"dtype": DOUBLE, "output_size": 2, "learn_initial_state": True}
     layer = ub.MemoryRNN(3, 5, EVERY["learned_stack"](), **options)
-    x = inputs(4, 2, 3)
+    x = random(4, 2, 3)
     other = ub.MemoryRNN(3, 5, EVERY["learned_stack"](), **options)
     assert not torch.equal(other(x)[0], layer(x)[0])
     other.load_state_dict(layer.state_dict())
     for same in (other, copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
         assert torch.equal(same(x)[0], layer(x)[0])
     narrow = copy.deepcopy(layer).float()
-    assert {tensor.dtype for tensor in flat(narrow.initial_state(2))} == {torch.float32}
+    assert {tensor.dtype for tensor in state_tensors(narrow.initial_state(2))} == {torch.float32}
 
 
 @pytest.mark.parametrize("name", ["toy", *WITH_KERNEL])
 def test_gradcheck(name):
-    check_gradients(make(name), inputs(3, 2, 3))
+    check_gradients(make(name), random(3, 2, 3))
 
 
 @needs_kernels
@@ -138,11 +128,11 @@ def test_kernels_agree_and_propagate_the_gradient(name, controller, lengths):
     results = []
     for backend in ("cpu", "reference"):
         layer = make(name, controller, backend, output_size=2)
-        x = inputs(6, 3, 3).requires_grad_()
+        x = random(6, 3, 3).requires_grad_()
         output, state = layer(x, lengths=None if lengths is None else torch.tensor(lengths))
         state = layer.empty_memory(state, torch.tensor([True, False, False]))
         more, state = layer(x, state)
-        parts = [output, more, *flat(state)]
+        parts = [output, more, *state_tensors(state)]
         loss = sum(part.sin().sum() for part in parts)
         results.append([*parts, *torch.autograd.grad(loss, [x, *layer.parameters()])])
     for position, (fused, reference) in enumerate(zip(*results, strict=True)):
@@ -154,7 +144,7 @@ def test_kernels_agree_and_propagate_the_gradient(name, controller, lengths):
 @pytest.mark.parametrize("name", sweep(WITH_KERNEL, fast=lambda name: name == "learned_cells"))
 def test_torch_compile_and_a_stream(name):
     layer = make(name, "lstm", "cpu", batch_first=True)
-    x = inputs(2, 5, 3)
+    x = random(2, 5, 3)
     want, _ = layer(x)
     compiled = torch.compile(lambda x: layer(x)[0], backend="aot_eager", fullgraph=True)
     assert_close(compiled(x), want, "compiled")
@@ -166,7 +156,7 @@ def test_torch_compile_and_a_stream(name):
 @pytest.mark.parametrize("name", LEARNED)
 def test_emptying_resets_each_field_and_keeps_the_gradient(name):
     layer = make(name)
-    _, state = layer(inputs(4, 3, 3))
+    _, state = layer(random(4, 3, 3))
     sequences = torch.tensor([True, False, True])
     emptied = layer.empty_memory(ub.detach_state(state), sequences)
     begun = layer.initial_state(3)
@@ -190,7 +180,7 @@ def test_emptying_resets_each_field_and_keeps_the_gradient(name):
 @pytest.mark.parametrize("name", ["toy", *WITH_KERNEL])
 def test_padded_equals_unpadded_and_chunks_equal_one_call(name):
     layer = make(name)
-    x, lengths = inputs(6, 3, 3), torch.tensor([6, 0, 3])
+    x, lengths = random(6, 3, 3), torch.tensor([6, 0, 3])
     output, state = layer(x, lengths=lengths)
     for b in (0, 2):
         alone, alone_state = layer(x[: lengths[b], b : b + 1])
@@ -210,7 +200,7 @@ def test_padded_equals_unpadded_and_chunks_equal_one_call(name):
 
 def test_a_trace_pads_each_array_by_its_own_declaration():
     layer = make()
-    _, state, trace = layer(inputs(4, 2, 3), return_trace=True)
+    _, state, trace = layer(random(4, 2, 3), return_trace=True)
     marks, sums, head = (trace.arrays[name] for name in ("marks", "sums", "head"))
     assert (marks.shape, sums.shape, head.shape) == ((2, 4, 5), (2, 4, 11), (2, 4, 2, 5))
     assert (marks[:, 0, 2:] == 0.5).all()
@@ -231,4 +221,4 @@ def test_a_trace_of_undeclared_fields():
     layer = ub.MemoryRNN(3, 5, Silent(), dtype=DOUBLE)
     expected = r"Silent.observe: expected the observed_fields, marks, sums, head, got hea"
     with pytest.raises(ShapeError, match=expected):
-        layer(inputs(2, 2, 3), return_trace=True)
+        layer(random(2, 2, 3), return_trace=True)

@@ -13,6 +13,7 @@ from torch.nn.utils.parametrizations import spectral_norm
 from torch.nn.utils.rnn import pack_sequence, pad_packed_sequence
 
 import unbounded as ub
+from tests.rnn.layers import random
 from tests.tolerances import assert_close
 from unbounded import kernels
 from unbounded.errors import DTypeError, ShapeError
@@ -27,11 +28,6 @@ def make(memory="stack", controller="lstm", **options):
     torch.manual_seed(0)
     options = {"dtype": torch.float64} | options
     return ub.MemoryRNN(3, 5, MEMORIES[memory](4), controller, **options)
-
-
-def random(*shape, seed=1):
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
 def reference(layer):

@@ -8,7 +8,7 @@ from torch import nn
 
 import unbounded as ub
 from tests.memories.toy import EVERY
-from tests.rnn.layers import check_chunks, check_gradients
+from tests.rnn.layers import check_chunks, check_gradients, check_padding, random
 from tests.sweep import sweep
 from tests.tolerances import assert_close
 from unbounded.errors import ChoiceError, ConfigError, DTypeError, ShapeError
@@ -23,10 +23,6 @@ EACH = pytest.mark.parametrize("memory", MEMORIES.values(), ids=MEMORIES)
 def make(memory, **options):
     torch.manual_seed(0)
     return ub.MemoryAttention(5, memory, batch_first=True, **{"dtype": DOUBLE, **options})
-
-
-def random(*shape, seed=1):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=DOUBLE)
 
 
 def steps_of(layer, x, state):
@@ -89,30 +85,9 @@ def test_equals_the_loop_over_steps(memory, backend):
 @EACH
 @pytest.mark.filterwarnings("ignore::unbounded.errors.BackendWarning")
 def test_padded_equals_unpadded_and_continues(memory):
-    layer, x, after = make(memory), random(4, 7, 5), random(4, 2, 5, seed=2)
-    lengths = [7, 0, 3, 7]
+    layer, lengths = make(memory), torch.tensor([7, 0, 3, 7])
     begun = layer.initial_state(4, [7] * 4 if memory.uses_lengths else None)
-    output, state = layer(x, begun, lengths)
-    rest, _ = layer(after, state)
-    weights = list(layer.parameters())
-    loss = output.square().sum() + rest.square().sum()
-    together = torch.autograd.grad(loss, weights, retain_graph=True, allow_unused=True)
-    total = 0
-    for row, length in enumerate(lengths):
-        assert output[row, length:].abs().sum() == 0
-        own = ub.index_state(begun, [row])
-        if length:
-            alone, own = layer(x[row : row + 1, :length], own)
-            assert_close(output[row, :length], alone[0], "output")
-            total = total + alone.square().sum()
-        later, _ = layer(after[row : row + 1], own)
-        assert_close(rest[row], later[0], "later steps")
-        total = total + later.square().sum()
-    apart = torch.autograd.grad(total, weights, allow_unused=True)
-    for one, other in zip(together, apart, strict=True):
-        assert (one is None) == (other is None)
-        if one is not None and other is not None:
-            assert_close(one, other, "gradient")
+    check_padding(layer, random(4, 7, 5), random(4, 2, 5, seed=2), lengths, begun)
 
 
 @EACH

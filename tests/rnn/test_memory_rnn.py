@@ -11,10 +11,10 @@ from safetensors.torch import save_file
 
 import unbounded as ub
 from tests.memories.common import MEMORIES
-from tests.rnn.layers import check_gradients
+from tests.rnn.layers import check_chunks, check_gradients, random
 from tests.sweep import sweep
 from tests.tolerances import assert_close
-from unbounded.memories.core import map_state
+from unbounded.memories.core import state_tensors
 
 CONTROLLERS = ["lstm", "gru", "elman"]
 DOUBLE = torch.float64
@@ -23,16 +23,6 @@ DOUBLE = torch.float64
 def make(memory="stack", controller="lstm", **options):
     torch.manual_seed(0)
     return ub.MemoryRNN(3, 5, MEMORIES[memory](4), controller, dtype=DOUBLE, **options)
-
-
-def inputs(*shape, seed=1):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=DOUBLE)
-
-
-def flat(state):
-    tensors = []
-    map_state(lambda tensor: tensors.append(tensor) or tensor, state)
-    return tensors
 
 
 def drop_empty_rows(state):
@@ -45,7 +35,7 @@ def drop_empty_rows(state):
 @pytest.mark.parametrize("controller", CONTROLLERS)
 def test_layouts_agree(memory, controller):
     layer = make(memory, controller, output_size=2)
-    x = inputs(6, 2, 3)
+    x = random(6, 2, 3)
     output, state = layer(x)
     assert output.shape == (6, 2, 2)
     first = make(memory, controller, output_size=2, batch_first=True)
@@ -53,8 +43,8 @@ def test_layouts_agree(memory, controller):
     assert_close(by_batch.transpose(0, 1), output, "batch first")
     alone, alone_state = layer(x[:, 1])
     assert_close(alone, output[:, 1], "unbatched")
-    second = flat(ub.index_state(state, [1]))
-    for got, want in zip(flat(alone_state), second, strict=True):
+    second = state_tensors(ub.index_state(state, [1]))
+    for got, want in zip(state_tensors(alone_state), second, strict=True):
         assert_close(got, want.reshape(got.shape), "unbatched state")
     assert alone_state.hidden.shape == (1, 5)
     onward, _ = layer(x[:, 1], alone_state)
@@ -65,10 +55,10 @@ def test_layouts_agree(memory, controller):
 @pytest.mark.parametrize("controller", CONTROLLERS)
 def test_padded_equals_unpadded(memory, controller):
     layer = make(memory, controller, output_size=2, learn_initial_state=True)
-    x, lengths = inputs(7, 4, 3), torch.tensor([7, 0, 1, 4])
+    x, lengths = random(7, 4, 3), torch.tensor([7, 0, 1, 4])
     x.requires_grad_()
     output, state = layer(x, lengths=lengths)
-    weights = inputs(7, 4, 2, seed=2)
+    weights = random(7, 4, 2, seed=2)
     (output * weights).sum().backward()
     got = {name: p.grad.clone() for name, p in layer.named_parameters()}
     got_x = x.grad.clone()
@@ -82,11 +72,11 @@ def test_padded_equals_unpadded(memory, controller):
         assert_close(output[:length, b], alone[:, 0], f"output of sequence {b}")
         (alone[:, 0] * weights[:length, b]).sum().backward()
         sequence_state = ub.index_state(state, [b])
-        pairs = zip(flat(sequence_state[:3]), flat(alone_state[:3]), strict=True)
+        pairs = zip(state_tensors(sequence_state[:3]), state_tensors(alone_state[:3]), strict=True)
         rows = zip(drop_empty_rows(sequence_state), drop_empty_rows(alone_state), strict=True)
         for one, other in (*pairs, *rows):
             assert_close(one, other, f"state of sequence {b}")
-        follow = inputs(2, 1, 3, seed=3)
+        follow = random(2, 1, 3, seed=3)
         assert_close(layer(follow, sequence_state)[0], layer(follow, alone_state)[0], "carried on")
     for name, parameter in layer.named_parameters():
         assert_close(got[name], parameter.grad, f"gradient of {name}")
@@ -96,14 +86,7 @@ def test_padded_equals_unpadded(memory, controller):
 @pytest.mark.parametrize("memory", MEMORIES)
 @pytest.mark.parametrize("controller", CONTROLLERS)
 def test_a_state_is_resumed(memory, controller):
-    layer = make(memory, controller)
-    x = inputs(8, 2, 3)
-    full, final = layer(x)
-    first, state = layer(x[:3])
-    second, state = layer(x[3:], state)
-    assert_close(torch.cat([first, second]), full, "output")
-    for got, want in zip(flat(state), flat(final), strict=True):
-        assert_close(got, want, "state")
+    check_chunks(make(memory, controller, batch_first=True), random(2, 8, 3), [3, 5])
 
 
 @pytest.mark.parametrize(
@@ -118,13 +101,13 @@ def test_a_state_is_resumed(memory, controller):
 )
 def test_gradcheck(memory, controller):
     layer = make(memory, controller, output_size=2, learn_initial_state=True, backend="reference")
-    check_gradients(layer, inputs(3, 2, 3))
+    check_gradients(layer, random(3, 2, 3))
 
 
 def test_the_learned_initial_state_is_used_and_receives_gradients():
     layer = make(learn_initial_state=True)
     assert [p.shape for p in layer.layers[0].initial_controller] == [(5,), (5,)]
-    output, _ = layer(inputs(2, 2, 3))
+    output, _ = layer(random(2, 2, 3))
     output.sum().backward()
     assert all(p.grad.abs().sum() > 0 for p in layer.layers[0].initial_controller)
     zero = make().initial_state(2)
@@ -178,7 +161,7 @@ def test_a_quiet_deque_has_weak_initial_pushes_at_the_bottom():
 @pytest.mark.parametrize("memory", MEMORIES)
 def test_the_trace_has_instructions_states_and_read_vectors(memory, tmp_path):
     layer = make(memory, output_size=2)
-    x, lengths = inputs(6, 2, 3), torch.tensor([6, 4])
+    x, lengths = random(6, 2, 3), torch.tensor([6, 4])
     output, state = layer(x, lengths=lengths)
     traced, traced_state, trace = layer(x, lengths=lengths, return_trace=True)
     assert_close(traced, output, "output")
@@ -257,7 +240,7 @@ def test_distributed_data_parallel(tmp_path):
     dist.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
     try:
         layer = make(output_size=2, learn_initial_state=True)
-        x = inputs(4, 2, 3)
+        x = random(4, 2, 3)
         want, _ = layer(x)
         wrapped = DistributedDataParallel(copy.deepcopy(layer))
         output, _ = wrapped(x)

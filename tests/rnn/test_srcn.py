@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import unbounded as ub
+from tests.rnn.layers import check_chunks, check_padding, random
 from tests.tolerances import assert_close
 from unbounded.errors import ChoiceError, ConfigError, DTypeError, ShapeError
 from unbounded.rnn.baselines import BLOCK
@@ -18,10 +19,6 @@ DOUBLE = torch.float64
 def make(inputs=3, hidden=4, context=2, **options):
     torch.manual_seed(0)
     return ub.SRCN(inputs, hidden, context, dtype=DOUBLE, **options)
-
-
-def random(*shape, seed=1):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=DOUBLE)
 
 
 def times(matrix, vector):
@@ -73,38 +70,13 @@ def test_gradcheck():
 
 @pytest.mark.parametrize("chunk", [1, 7, BLOCK + 1])
 def test_chunks_with_carried_state_equal_one_call(chunk):
-    layer, x = make(batch_first=True), random(3, 2 * BLOCK, 3)
-    full, final = layer(x)
-    chunks, state = [], None
-    for part in x.split(chunk, dim=1):
-        output, state = layer(part, state if state is None else ub.detach_state(state))
-        chunks.append(output)
-    assert_close(torch.cat(chunks, dim=1), full, "output")
-    assert_close(state.context, final.context, "context")
+    check_chunks(make(batch_first=True), random(3, 2 * BLOCK, 3), chunk)
 
 
-def test_padded_equals_unpadded():
-    layer, x, lengths = make(), random(6, 4, 3), torch.tensor([6, 0, 2, 5])
-    begun = layer(random(2, 4, 3, seed=2))[1]
-    output, state = layer(x, begun, lengths)
-    weights = random(6, 4, 6, seed=3)
-    (output * weights).sum().backward(retain_graph=True)
-    got = [parameter.grad.clone() for parameter in layer.parameters()]
-    layer.zero_grad()
-    for row, length in enumerate(lengths.tolist()):
-        own = ub.index_state(begun, [row])
-        assert output[length:, row].abs().sum() == 0
-        if length == 0:
-            assert_close(state.hidden[row], begun.hidden[row], "hidden")
-            assert_close(state.context[row], begun.context[row], "context")
-            continue
-        alone, after = layer(x[:length, row : row + 1], own)
-        assert_close(output[:length, row], alone[:, 0], "output")
-        assert_close(state.hidden[row], after.hidden[0], "hidden")
-        assert_close(state.context[row], after.context[0], "context")
-        (alone[:, 0] * weights[:length, row]).sum().backward(retain_graph=True)
-    for grad, parameter in zip(got, layer.parameters(), strict=True):
-        assert_close(grad, parameter.grad, "gradient")
+def test_padded_equals_unpadded_and_continues():
+    layer, lengths = make(batch_first=True), torch.tensor([6, 0, 2, 5])
+    begun = layer(random(4, 2, 3, seed=2))[1]
+    check_padding(layer, random(4, 6, 3), random(4, 2, 3, seed=3), lengths, begun)
 
 
 def test_bad_input():

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import unbounded as ub
+from tests.rnn.layers import random
 from tests.tolerances import assert_close
 from unbounded.errors import DTypeError, ShapeError
 from unbounded.kernels._structures import BY_TYPE
@@ -25,10 +26,6 @@ def make(name="stack", controller=CONTROLLER, inputs=3, **options):
     torch.manual_seed(0)
     memory = MEMORIES[name](2, **options)
     return ub.MemoryRNN(inputs, 5, memory, controller, dtype=DOUBLE, backend="reference")
-
-
-def random(*shape, seed=1):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=DOUBLE)
 
 
 def test_the_papers_network_has_2160_weights():

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import unbounded as ub
-from tests.rnn.layers import check_chunks, check_gradients, check_padding
+from tests.rnn.layers import check_chunks, check_gradients, check_padding, random
 from tests.tolerances import assert_close
 from unbounded.errors import ChoiceError, ConfigError, DTypeError, ShapeError
 from unbounded.memories.core import state_tensors
@@ -31,10 +31,6 @@ def make(positions="sinusoidal", **options):
             if parameter.dim() == 1:
                 parameter.add_(0.1 * torch.randn_like(parameter))
     return layer
-
-
-def random(*shape, seed=1):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=DOUBLE)
 
 
 def torch_encoder(layer, norm_first):

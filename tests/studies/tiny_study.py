@@ -17,12 +17,8 @@ TINY: dict[str, Any] = {
     "base": {
         "task": {"sequences": 3, "train_lengths": "2:4", "test_lengths": "2:5"},
         "training": {
-            "batch_size": 1,
-            "validation_count": 2,
-            "accuracy_every": 0,
-            "report_every": 1,
-            "checkpoint_every": 100,
-            "stop": "budget",
+            "batch_size": 1, "validation_count": 2, "accuracy_every": 0, "report_every": 1,
+            "checkpoint_every": 100, "stop": "budget",
         },
         "hardening": "none",
         "evaluation": {"count": 1, "lengths": ["2:3"]},
@@ -31,7 +27,7 @@ TINY: dict[str, Any] = {
     "budget": {"batches": 2},
     "axes": {"model.hidden_size": [4, 5]},
     "seeds": "0:2",
-}
+}  # fmt: skip
 
 
 def tiny(**changes: Any) -> dict[str, Any]:

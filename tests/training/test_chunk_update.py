@@ -31,6 +31,11 @@ class Table(nn.Module):
         return self.logits[inputs], None
 
 
+def options_of(**options: Any) -> PhaseOptions:
+    usual = {"seed": 0, "lengths": LengthRange(1, 2), "batch_size": 1, "batches": 1, "clip": 1e3}
+    return PhaseOptions(**{**usual, **options})
+
+
 def trainer_of(model: nn.Module, options: PhaseOptions) -> ChunkUpdate:
     """Trains a model by plain SGD at 0.5, in one process."""
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
@@ -42,9 +47,7 @@ def trainer_of(model: nn.Module, options: PhaseOptions) -> ChunkUpdate:
 @pytest.mark.parametrize("share", [0.0, 0.25])
 def test_reported_losses_are_without_label_smoothing(share: float) -> None:
     model, before = Table(), Table()
-    options = PhaseOptions(
-        seed=0, lengths=LengthRange(1, 2), batch_size=1, batches=1, clip=1e3, label_smoothing=share
-    )
+    options = options_of(label_smoothing=share)
     inputs, targets = torch.tensor([[0, 1, 1]]), torch.tensor([[2, 1, 0]])
     mask = torch.tensor([[True, True, False]])
     batch = Batch(inputs, targets, mask, torch.tensor([3]))
@@ -65,13 +68,10 @@ def test_a_smoothed_loss_that_alone_is_not_finite_stops_training() -> None:
     model = Table()
     with torch.no_grad():
         model.logits[0, 1] = -torch.inf  # not a target, so the loss itself is finite
-    options = PhaseOptions(
-        seed=0, lengths=LengthRange(1, 2), batch_size=1, batches=1, clip=1e3, label_smoothing=0.1
-    )
     batch = Batch(
         torch.tensor([[0]]), torch.tensor([[2]]), torch.tensor([[True]]), torch.tensor([1])
     )
-    trainer = trainer_of(model, options)
+    trainer = trainer_of(model, options_of(label_smoothing=0.1))
     with pytest.raises(NonFiniteError, match="the loss or its gradient is not finite"):
         list(trainer.train(batch, 0))
 
@@ -129,14 +129,11 @@ def test_other_steps_of_sgd_are_left_to_torch(options: dict[str, Any]) -> None:
 
 
 def clipped_by_value() -> tuple[PhaseOptions, Batch]:
-    options = PhaseOptions(
-        seed=0, lengths=LengthRange(1, 2), batch_size=1, batches=1, clip=0.2, clip_by="value"
-    )
     batch = Batch(
         torch.tensor([[0, 1]]), torch.tensor([[2, 0]]), torch.tensor([[True, True]]),
         torch.tensor([2]),
     )  # fmt: skip
-    return options, batch
+    return options_of(clip=0.2, clip_by="value"), batch
 
 
 def test_elements_are_clipped_and_the_norm_is_the_one_before() -> None:
@@ -174,10 +171,7 @@ class Recorder(Table):
 @pytest.mark.parametrize("chunk", [None, 2])
 def test_a_model_gets_lengths_where_sequences_end(chunk: int | None) -> None:
     model = Recorder()
-    options = PhaseOptions(
-        seed=0, lengths=LengthRange(1, 2), batch_size=2, batches=1, clip=1.0, chunk_steps=chunk
-    )
-    trainer = trainer_of(model, options)
+    trainer = trainer_of(model, options_of(batch_size=2, clip=1.0, chunk_steps=chunk))
     inputs = torch.zeros(2, 4, dtype=torch.int64)
     lengths = torch.tensor([4, 2])
     mask = torch.arange(4) < lengths.unsqueeze(1)

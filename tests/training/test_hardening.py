@@ -148,33 +148,38 @@ def test_an_interrupted_hardening_resumes(tmp_path, within):
     assert torch.equal(weights(model), weights(full))
 
 
-def test_hardening_ends_when_the_hardened_model_has_settled(tmp_path):
-    model, measured = soft_counter(), iter([0.0, 0.5, 0.0, 0.5, 0.0, 0.0, 0.0, 0.0])
+@pytest.mark.parametrize(
+    ("soft", "hard", "options", "batch", "why", "saturated"),
+    [
+        # The hardened model has settled.
+        ([0.0] * 8, [0.0, 0.5, 0.0, 0.5, 0.0, 0.0, 0.0, 0.0], {"settle": 3}, 6,
+         "validation error was at most 0.001 at 3 checks in a row", True),
+        # Once a check counted as settled when model and hardened model were equally bad.
+        ([0.0, *[0.02] * 20], [0.0, *[0.02] * 20], {"settle": 3, "tolerance": 0.03}, 10, "budget",
+         True),
+        # Both errors are small: before training and at the first check the hardened model is
+        # wrong, at the second the model; at the third the hardened model's error is slightly
+        # above `enough`.
+        ([0.0, 0.0, 0.3, 0.01, 0.0], [0.5, 0.5, 0.01, 0.02, 0.01],
+         {"enough": 0.01, "tolerance": 1.0}, 4,
+         "the hardened model has validation error 0.01 at inverse temperature", True),
+        # Checks without a better hardened model.
+        ([0.3] * 7, [0.5, 0.5, 0.47, 0.44, 0.43, 0.42, 0.41], {"patience": 3}, 6,
+         "no clearly better hardened model in 3 checks, the best has validation error 0.41", False),
+    ],
+    ids=["settled", "equally bad", "both errors small", "not better"],
+)  # fmt: skip
+def test_hardening_ends(tmp_path, soft, hard, options, batch, why, saturated):
+    model, of_model, of_hardened = soft_counter(), iter(soft), iter(hard)
 
     def validate(candidate):
-        return 0.0 if candidate is model else next(measured)
+        return next(of_model if candidate is model else of_hardened)
 
-    rule = Harden(model, VALIDATION, validate, every=1, factor=1.01, settle=3)
-    run = Hardening(tmp_path, model, rule, rate=1e-9)
-    state = run.train()
-    assert state.batch == 6
-    assert "validation error was at most 0.001 at 3 checks in a row" in state.finished
-
-
-def test_a_hardened_model_no_worse_than_a_degraded_one_is_not_settled(tmp_path):
-    """Checks used to count as settled when model and hardened model were equally bad."""
-    model, checks = soft_counter(), iter([0.0, *[0.02] * 20])
-    error = 0.0
-
-    def validate(candidate):
-        nonlocal error
-        if candidate is model:
-            error = next(checks)
-        return error
-
-    rule = Harden(model, VALIDATION, validate, every=1, factor=1.01, settle=3, tolerance=0.03)
-    run = Hardening(tmp_path, model, rule, batches=10, rate=1e-9)
-    assert run.train().finished.startswith("budget")
+    rule = Harden(model, VALIDATION, validate, every=1, factor=1.01, **options)
+    state = Hardening(tmp_path, model, rule, batches=10, rate=1e-9).train()
+    assert state.batch == batch
+    assert why in state.finished
+    assert rule.is_saturated is saturated
 
 
 @pytest.mark.parametrize(
@@ -211,41 +216,6 @@ def test_the_recheck_selects_the_model(tmp_path, errors, batches, options, asked
     assert rule.is_saturated or why == "budget"
 
 
-def test_hardening_ends_when_both_validation_errors_are_small(tmp_path):
-    model = soft_counter()
-    soft, hard = iter([0.0, 0.0, 0.3, 0.01, 0.0]), iter([0.5, 0.5, 0.01, 0.02, 0.01])
-
-    def validate(candidate):
-        return next(soft if candidate is model else hard)
-
-    # Before training and at the first check the hardened model is wrong, at the second the model;
-    # at the third the hardened model's error is slightly above `enough`.
-    rule = Harden(model, VALIDATION, validate, every=1, factor=1.01, enough=0.01, tolerance=1.0)
-    run = Hardening(tmp_path, model, rule, rate=1e-9)
-    state = run.train()
-    assert state.batch == 4
-    assert "the hardened model has validation error 0.01 at inverse temperature" in state.finished
-    assert rule.is_saturated
-
-
-def test_hardening_aborts_after_checks_without_a_better_hardened_model(tmp_path):
-    model, measured = soft_counter(), iter([0.5, 0.5, 0.47, 0.44, 0.43, 0.42, 0.41])
-    options = {"every": 1, "factor": 1.01, "patience": 3}
-
-    def validate(candidate):
-        return 0.3 if candidate is model else next(measured)
-
-    rule = Harden(model, VALIDATION, validate, **options)
-    run = Hardening(tmp_path, model, rule, rate=1e-9)
-    state = run.train()
-    assert state.batch == 6
-    assert (
-        "no clearly better hardened model in 3 checks, the best has validation error 0.41"
-        in state.finished
-    )
-    assert rule.is_saturated is False
-
-
 def test_cooling_at_the_end_does_not_sharpen(tmp_path):
     model = soft_counter()
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-9)
@@ -262,29 +232,6 @@ def test_cooling_at_the_end_does_not_sharpen(tmp_path):
     assert "the rate fell over 3 checks at inverse temperature 1.5" in state.finished
     rule.load_state_dict(rule.state_dict())
     assert rule.inverse_temperature == 1.5
-
-
-def test_a_confirmed_model_is_kept_during_the_cooling(tmp_path):
-    model, asked = soft_counter(), []
-
-    def recheck(candidate):
-        asked.append(weights(candidate))
-        return len(asked) - 1  # the later models have errors
-
-    rule = Harden(
-        model,
-        VALIDATION,
-        lambda candidate: 0.0,
-        recheck=recheck,
-        every=1,
-        factor=1.01,
-        settle=2,
-        cool=3,
-    )
-    state = Hardening(tmp_path, model, rule, batches=40, rate=1e-3).train()
-    assert "the rate fell over 3 checks" in state.finished
-    assert len(asked) == 2
-    assert torch.equal(weights(discretized(model)), asked[0])
 
 
 def test_cooling_starts_before_the_budget_ends(tmp_path):

@@ -7,13 +7,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.experiments.tiny import assert_same_run, interrupted, tiny
+from tests.experiments.tiny import assert_interruption_after_changes_nothing, tiny
 from unbounded.errors import ConfigError
 from unbounded.experiments.config.check import checked
-from unbounded.experiments.run.run import train_run
 from unbounded.tasks import LengthRange, make_task
 from unbounded.training.length_bucketing import LengthBuckets
-from unbounded.training.metrics_log import MetricsLog
 
 LENGTHS = LengthRange(8, 64)
 TASK = make_task("copy", symbols=4)
@@ -95,13 +93,7 @@ def test_batches_are_not_sorted_by_length():
 @pytest.mark.parametrize("batch", [13, 16])
 def test_a_run_that_is_interrupted_within_a_group_ends_the_same(tmp_path: Path, batch: int) -> None:
     config = tiny(length_bucketing=8, batches=24, report_every=1)
-    full = train_run(config, root=tmp_path / "whole", quiet=True).folder
-    with interrupted(
-        MetricsLog, "append", lambda _, log, line: (line["kind"], line["batch"]) == ("train", batch)
-    ):
-        train_run(config, root=tmp_path / "cut", quiet=True)
-    parted = train_run(config, root=tmp_path / "cut", quiet=True, resume=True).folder
-    assert_same_run(full, parted)
+    assert_interruption_after_changes_nothing(config, tmp_path, batch)
 
 
 def test_length_bucketing_excludes_other_options():

@@ -1,4 +1,4 @@
-"""Runs with temperature noise: interruption, hardening and invalid options."""
+"""Runs with noise on temperatures or logits: interruption, hardening and invalid options."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.experiments.tiny import assert_same_run, interrupted, metrics, tiny
+from tests.experiments.tiny import assert_interruption_changes_nothing, gradual, metrics, tiny
 from tests.experiments.tiny_streams import tiny_streams
 from unbounded.experiments.config.check import errors
 from unbounded.experiments.config.compose import composed, overlay, preset_of
@@ -17,6 +17,7 @@ from unbounded.experiments.config.schema import RunConfig
 from unbounded.experiments.run.run import train_run
 from unbounded.training import LoopState
 from unbounded.training.chunk_update import ChunkUpdate
+from unbounded.training.hooks.logit_noise import LogitNoise
 from unbounded.training.hooks.temperature_noise import TemperatureNoise
 
 NOISE: dict[str, Any] = {"name": "doubling", "limit": 8, "units": 2, "below": 100.0}
@@ -28,25 +29,18 @@ def test_a_run_interrupted_in_a_batch_ends_the_same(tmp_path: Path, streams: boo
     config = (
         tiny_streams(batches=8, **SHARP) if streams else tiny(batches=8, report_every=1, **SHARP)
     )
-    full = train_run(config, root=tmp_path / "whole", quiet=True).folder
-    plain = dataclasses.replace(config.training, temperature_noise={"name": "none"})
-    other = dataclasses.replace(config, training=plain)
-    folder = train_run(other, root=tmp_path / "plain", quiet=True).folder
-    assert metrics(folder) != metrics(full)
-    noise = {**NOISE, "units": 1}
-    soft = dataclasses.replace(
-        config, training=dataclasses.replace(config.training, temperature_noise=noise)
-    )
-    folder = train_run(soft, root=tmp_path / "soft", quiet=True).folder
-    assert metrics(folder) != metrics(full)
 
     def first_of_five(place: int, trainer: ChunkUpdate, chunk: Any, number: int) -> bool:
         return number == 5 and trainer._carried.chunk == 0
 
-    with interrupted(ChunkUpdate, "_step", first_of_five):
-        train_run(config, root=tmp_path / "cut", quiet=True)
-    parted = train_run(config, root=tmp_path / "cut", quiet=True, resume=True).folder
-    assert_same_run(full, parted)
+    full = assert_interruption_changes_nothing(
+        config, tmp_path, ChunkUpdate, "_step", first_of_five
+    )
+    for name, noise in (("plain", {"name": "none"}), ("soft", {**NOISE, "units": 1})):
+        training = dataclasses.replace(config.training, temperature_noise=noise)
+        other = dataclasses.replace(config, training=training)
+        folder = train_run(other, root=tmp_path / name, quiet=True).folder
+        assert metrics(folder) != metrics(full)
 
 
 def noting(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
@@ -116,34 +110,34 @@ def changed(*changes: dict[str, Any]) -> RunConfig:
 
 
 @pytest.mark.parametrize(
-    ("training", "message"),
+    ("noise", "message"),
     [
-        (
-            {"temperature_noise": {"limit": 6}},
-            "temperature_noise.limit: expected a power of two from 2 to 1024, got 6",
-        ),
-        (
-            {"temperature_noise": {"units": 3}},
-            "temperature_noise.units: expected a power of two from 1 to 1024, got 3",
-        ),
-        (
-            {"temperature_noise": {"units": 16}},
-            "temperature_noise.units: expected at most the limit 8, got 16",
-        ),
-        ({"precision": "fp16"}, "temperature_noise: scaled logits exceed fp16; use bf16"),
-        ({"temperature_noise": {"below": 0.0}}, "temperature_noise.below: expected a number above"),
-        (
-            {"temperature_noise": {"name": "other"}},
-            "training.temperature_noise: unknown temperature noise 'other'.",
-        ),
-        (
-            {"update": "per_symbol"},
-            "temperature_noise: a per-symbol update needs 'none', got 'doubling'",
-        ),
+        ({"limit": 6}, "limit: expected a power of two from 2 to 1024, got 6"),
+        ({"units": 3}, "units: expected a power of two from 1 to 1024, got 3"),
+        ({"units": 16}, "units: expected at most the limit 8, got 16"),
+        ({"below": 0.0}, "below: expected a number above"),
     ],
 )
-def test_invalid_temperature_noise_is_an_error(training: dict[str, Any], message: str) -> None:
-    assert any(message in error for error in errors(changed({"training": training})))
+def test_an_invalid_option_of_temperature_noise_is_an_error(
+    noise: dict[str, Any], message: str
+) -> None:
+    found = errors(changed({"training": {"temperature_noise": noise}}))
+    assert any(f"temperature_noise.{message}" in error for error in found)
+
+
+@pytest.mark.parametrize(
+    ("training", "message"),
+    [
+        ({"precision": "fp16"}, "scaled logits exceed fp16; use bf16"),
+        ({"temperature_noise": {"name": "other"}}, "unknown temperature noise 'other'."),
+        ({"update": "per_symbol"}, "a per-symbol update needs 'none', got 'doubling'"),
+    ],
+)
+def test_options_that_exclude_temperature_noise_are_errors(
+    training: dict[str, Any], message: str
+) -> None:
+    found = errors(changed({"training": training}))
+    assert any(f"temperature_noise: {message}" in error for error in found)
 
 
 def test_a_memory_without_gates_trains_without_temperature_noise(
@@ -183,3 +177,24 @@ def test_converged_needs_a_loss_on_determined_symbols() -> None:
     everything = {"task": {"loss": "all"}, "training": {"temperature_noise": "none"}}
     (error,) = errors(composed(overlay(preset_of("binary_addition"), stop, everything)))
     assert error.startswith(message)
+
+
+def test_the_offset_grows_with_the_inverse_temperature(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = {}
+    shifted = LogitNoise._shifted
+
+    def noted(
+        noise: LogitNoise, size: float, batch: int, chunk: int
+    ) -> AbstractContextManager[None]:
+        sizes[batch] = size
+        return shifted(noise, size, batch, chunk)
+
+    monkeypatch.setattr(LogitNoise, "_shifted", noted)
+    config = tiny(batches=4)
+    config.hardening = gradual(batches=6, every=2, factor=2.0, tolerance=1.0, logit_noise=0.5)
+    report = train_run(config, root=tmp_path, quiet=True).report
+    assert report["hardened"]["batches"] == 6
+    # Sharpened after batches 1, 2 and 4; batch 0 has the gates' own temperature.
+    assert sizes == {1: 0.5, 2: 1.5, 3: 1.5, 4: 3.5, 5: 3.5}
