@@ -61,8 +61,6 @@ HOSTILE: dict[str, Any] = {
 WRITTEN = ("path",)
 #: Functions of the caller, which may raise any error.
 CALLED = ("score", "check", "look")
-#: Callbacks that are called as they are, whatever was given.
-UNCHECKED = {("score_lengths", "check"), ("score_lengths", "look"), ("stream_loss", "check")}
 #: Functions that call any model; errors of the model itself are allowed.
 ANY_MODEL = ("answers_of", "score_lengths", "stream_loss")
 
@@ -365,7 +363,6 @@ def test_valid_arguments_are_accepted(name: str) -> None:
 
 
 ARGUMENTS = [(name, argument) for name in CALLS for argument in arguments(name)]
-ARGUMENTS = [each for each in ARGUMENTS if each not in UNCHECKED]
 
 
 @pytest.mark.parametrize(

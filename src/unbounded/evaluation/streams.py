@@ -13,7 +13,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from unbounded.checks import check_bool, check_device, check_items, check_kind, check_module
+from unbounded.checks import (
+    check_bool,
+    check_callable,
+    check_device,
+    check_items,
+    check_kind,
+    check_module,
+)
 from unbounded.errors import ConfigError, ShapeError
 from unbounded.models.memory_room import with_room
 from unbounded.rnn.room import drops_are_meant
@@ -204,6 +211,9 @@ def score_lengths(
     check_module("model", model)
     check_kind("task", task, StreamTask, "Make one with unbounded.tasks.make_task('anbn').")
     check_bool("carry_state", carry_state)
+    for name, function in (("check", check), ("look", look)):
+        if function is not None:
+            check_callable(name, function)
     device = check_device(device)
     lengths = check_items("lengths", lengths, int)
     scores = []
@@ -274,6 +284,8 @@ def stream_loss(
     """
     check_module("model", model)
     check_batch(batch)
+    if check is not None:
+        check_callable("check", check)
     device = check_device(device)
     state: Any = None
     nats = 0.0
