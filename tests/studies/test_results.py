@@ -105,7 +105,7 @@ def test_each_empty_metric_of_a_task_has_its_reason() -> None:
     sound = run(axes, roles={"1:8": "train", "9:16": "test"})
     for numbers in (sound.numbers, (lacking := run(axes, 1, None, roles=roles)).numbers):
         assert numbers is not None
-        numbers.values["train_exact_match"] = 1.0  # type: ignore[index]
+        numbers.values["train_exact_match"] = 1.0
     (note,) = missing_notes([lacking], ["train_exact_match", "test_exact_match"])
     assert note.startswith("No finished run has test_exact_match. The scored ranges and their")
     assert "train_exact_match" not in note

@@ -152,7 +152,7 @@ def _follow(
     """Follow workers elsewhere until they have ended, or until every run has ended.
 
     Args:
-        say: is told once if no run is in progress.
+        say: called once with a line if no run is in progress; None for never.
     """
     with stop_requests() as request:
         while True:

@@ -41,7 +41,7 @@ def table_of(study: StudyFile, runs: Sequence[StudyRun], *, longer: bool = False
     Args:
         study: the study; it names the axes to choose over, and rows and columns.
         runs: all its runs.
-        longer: whether a table of all metrics includes those of the role "longer".
+        longer: whether a table of all metrics includes the metrics of the role "longer".
     Raises:
         ConfigError: no run has the table's metric.
     """
