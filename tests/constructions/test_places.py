@@ -50,8 +50,10 @@ def test_at_ten_times_the_length_of_training(name):
     assert result.correct == 2
 
 
-@pytest.mark.parametrize("backend", ["auto", "reference"])
-@pytest.mark.parametrize(("lengths", "count"), [("1:40", 100), ("640:640", 2)])
+@pytest.mark.parametrize(
+    ("lengths", "count", "backend"),
+    [("1:40", 100, "auto"), ("1:40", 100, "reference"), ("640:640", 2, "auto")],
+)
 def test_two_rolling_tapes_duplicate_a_string(lengths, count, backend):
     task, model = make_task("duplicate_string", computation=1), constructions.duplicate_on_tapes()
     model.sequence.layer.backend = backend
