@@ -72,6 +72,22 @@ def test_a_state_that_does_not_fit_is_refused(
         check_ram(planned(config), CPU)
 
 
+@pytest.mark.parametrize(
+    ("sizes", "error"),
+    [
+        (["--model.memory.states", "30"], r"after \d+ steps, .*batch_size or the lengths"),
+        (["--model.memory.states", "8"], r"after \d+ steps, .*states, evaluation.lengths"),
+    ],
+)
+def test_a_state_that_grows_is_checked_for_the_last_step(
+    small_host: None, sizes: list[str], error: str
+) -> None:
+    words = ("even_pairs", "--model.memory", "nondeterministic_stack", "--model.memory.symbols")
+    check_ram(planned(preset(*words, "3")), CPU)
+    with pytest.raises(ConfigError, match=error):
+        check_ram(planned(preset(*words, "15", *sizes)), CPU)
+
+
 def test_a_state_of_longer_sequences_that_does_not_fit_is_refused(small_host: None) -> None:
     """Otherwise the run would fail after its training."""
     words = ("copy", "--model.memory", "dnc", "--evaluation.memory")

@@ -7,10 +7,12 @@ certainly does not fit in memory. An accepted run may still be too large.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from math import prod
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
@@ -87,6 +89,10 @@ def check_ram(planned: Plan, device: torch.device, processes: int = 1) -> None:
         errors = _error("training.batch_size", size, needed + tokens * on_cpu, here)
     if not errors and not on_cpu:
         errors = _error("training.batch_size", size, tokens, host)
+    if of_memory and not errors:
+        needed = share * _state_numbers(model, int(chunk)) * _NUMBER
+        name = "training.batch_size or the lengths of the strings"
+        errors = _state_error(name, config.model.memory, int(chunk), needed, here)
 
     if task.has_lengths:
         validation = planned.validation_lengths
@@ -96,17 +102,22 @@ def check_ram(planned: Plan, device: torch.device, processes: int = 1) -> None:
         evaluation = evaluation_of(config)
         ranges = [LengthRange.parse(text) for text in evaluation.lengths or ()]
         counts.append(("evaluation.count", evaluation.count, ranges))
+        if of_memory and not of_longer and not errors:
+            longest = max(ranges or [task.test_lengths], key=lambda lengths: lengths.maximum)
+            steps = int(_steps(config, task, longest))
+            needed = _state_numbers(model, steps) * _NUMBER
+            errors = _state_error("evaluation.lengths", config.model.memory, steps, needed, here)
         for name, count, own in counts:
             errors += count_errors(name, count, own)
     if errors:
         raise ConfigError(errors)
 
 
-def _state_numbers(model: nn.Module) -> int:
-    """The numbers in the initial states of a model's memories, for one sequence."""
+def _state_numbers(model: nn.Module, steps: int = 0) -> int:
+    """The numbers in the states of a model's memories after some steps, for one sequence."""
     layers = [layer for layer in model.modules() if isinstance(layer, MemoryLayer)]
-    states = [layer.memory.initial_state(1, device="meta") for layer in layers]
-    return sum(field.numel() for state in states for field in state)
+    fields = [field for layer in layers for field in layer.memory.state_fields]
+    return sum(prod(field.with_rows(field.rows_after(field.rows, steps))) for field in fields)
 
 
 def _sizes(model: ModelConfig) -> dict[str, int]:
@@ -178,7 +189,7 @@ def _swap() -> int:
 
 
 def _steps(config: RunConfig, task: Task, lengths: LengthRange) -> float:
-    """A lower bound of the number of steps in a batch of the full training range."""
+    """A lower bound of the number of steps in a batch of a length range."""
     size = config.training.batch_size
     if not task.has_lengths:
         # A batch of a text task is the full text.
@@ -189,6 +200,20 @@ def _steps(config: RunConfig, task: Task, lengths: LengthRange) -> float:
 
 def _middle(lengths: LengthRange) -> float:
     return (lengths.minimum + lengths.maximum) / 2
+
+
+def _state_error(
+    name: str, memory: Mapping[str, Any], steps: int, needed: float, there: float
+) -> list[str]:
+    """The error if the states of a memory that grows do not fit after some steps."""
+    if needed <= there:
+        return []
+    sizes = [f"model.memory.{key}" for key, size in memory.items() if type(size) is int]
+    return [
+        f"model.memory: after {steps} steps, the states of memory {memory['name']!r} would take "
+        f"at least {needed / 1e9:.0f} GB, and there are {there / 1e9:.0f} GB in all; lower "
+        f"{', '.join([*sizes, name])}"
+    ]
 
 
 def _error(name: str, value: int, needed: float, there: float) -> list[str]:
