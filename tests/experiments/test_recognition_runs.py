@@ -63,6 +63,15 @@ def test_further_losses_teach_further_outputs(data: Path, tmp_path: Path) -> Non
     assert losses[5.0] < 0.7 * losses[0.0001]
 
 
+def test_a_further_loss_needs_full_strings(data: Path) -> None:
+    config = small("flare", {"memory": "none"}, data)
+    config.task["lm"] = 1.0
+    config.training.chunk_steps, config.training.length_bucketing = 5, 1
+    assert errors(config) == [
+        "training.chunk_steps: the further loss on task 'flare' needs full strings; give null"
+    ]
+
+
 def test_a_run_of_the_authors_files(data: Path, tmp_path: Path) -> None:
     folder = official(tmp_path / "data")
     config = small("flare", {"memory": "none"}, data)

@@ -8,11 +8,17 @@ from collections import Counter
 
 import numpy as np
 import pytest
+import torch
 from scipy.stats import chisquare
 
 from unbounded.errors import ChoiceError, ConfigError
 from unbounded.tasks import LengthRange, QuestionTask, make_task
 from unbounded.tasks.chomsky import CHOMSKY
+
+VARIED = (
+    "modular_arithmetic", "odds_first", "compute_sqrt", "solve_equation", "stack_manipulation",
+    "missing_duplicate_string", "chomsky_binary_addition", "binary_multiplication",
+)  # fmt: skip
 
 
 def bits(text):
@@ -241,9 +247,64 @@ def test_variants_are_those_of_the_code():
     for source, target in make_task("compute_sqrt", variant="code").examples(0, "test", 0, 30):
         size = math.ceil(len(source) / 2)
         assert "".join(target) == f"{math.isqrt(int(''.join(source), 2)):0{size}b}"
-    for name in ("modular_arithmetic", "odds_first", "compute_sqrt"):
+    for name in VARIED:
         with pytest.raises(ChoiceError, match=r"unknown variant 'papr'. Did you mean 'paper'\?"):
             make_task(name, variant="papr")
+
+
+@pytest.mark.parametrize(
+    ("name", "answers"),
+    [
+        ("solve_equation", {"0": "0", "00": "0"}),
+        ("missing_duplicate_string", {"1": "1"}),
+        ("chomsky_binary_addition", {"0": "0.", "00": "0.", "10": "1.", "01": "01."}),
+        ("binary_multiplication", {"0": ".", "00": "0.", "10": "0.", "01": "0."}),
+    ],
+)
+def test_the_code_has_shorter_sources(name, answers):
+    task = make_task(name, variant="code", train_lengths="1:40")
+    drawn = {
+        "".join(source): "".join(target).replace("end", ".")
+        for length in (1, 2)
+        if (name, length) != ("missing_duplicate_string", 2)
+        for source, target in task.examples(0, "train", 0, 60, LengthRange(length, length))
+    }
+    assert drawn == answers
+    for source in answers:
+        prompt = task.asked(tuple(source))
+        assert task.answer_steps(prompt) == len(answers[source])
+    with pytest.raises(ConfigError, match="the shortest source has"):
+        make_task(name, train_lengths="1:40")
+    with pytest.raises(ConfigError, match="expected"):
+        make_task(name).asked(tuple(next(iter(answers))))
+
+
+@pytest.mark.parametrize(
+    ("name", "room"),
+    [("stack_manipulation", 1), ("chomsky_binary_addition", 1), ("binary_multiplication", 0)],
+)
+def test_the_loss_of_the_code_counts_zeros_after_the_end(name, room):
+    lengths = LengthRange(3, 9)
+    paper = make_task(name).batch(0, "train", 0, 40, lengths)
+    task = make_task(name, variant="code")
+    batch = task.batch(0, "train", 0, 40, lengths)
+    logits = torch.randn(*batch.inputs.shape, 3, dtype=torch.float64, requires_grad=True)
+    log_probabilities = logits.log_softmax(-1)
+    expected, counted = 0.0, torch.zeros_like(batch.mask)
+    for row, (source, target) in enumerate(task.examples(0, "train", 0, 40, lengths)):
+        begin = len(source)
+        end = begin + len(source) + room
+        assert batch.lengths[row] == end
+        assert (batch.inputs[row, begin:end] == task.answer_token).all()
+        assert batch.mask[row].nonzero()[:, 0].tolist() == [*range(begin, begin + len(target))]
+        assert paper.targets[row][paper.mask[row]].equal(batch.targets[row][batch.mask[row]])
+        counted[row, begin + len(target) : end] = True
+        expected -= float(log_probabilities[row, begin + len(target) : end, 0].detach().sum())
+    loss = task.further_loss(logits, batch)
+    loss.backward()
+    assert float(loss.detach()) == pytest.approx(expected, rel=1e-5)
+    assert (logits.grad.abs().sum(-1) > 0).equal(counted)
+    assert not make_task(name).has_further_loss
 
 
 def test_all_sources_are_listed():

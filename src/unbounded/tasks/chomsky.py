@@ -20,7 +20,7 @@ from unbounded.tasks.questions import QuestionSource, QuestionTask, question
 from unbounded.tasks.randomness import Integers, Words, bounded
 from unbounded.tasks.symbols import all_strings
 
-#: The paper and its code differ in modular_arithmetic, odds_first and compute_sqrt.
+#: The paper and its code differ in eight tasks.
 VARIANTS: Final = ("paper", "code")
 MODULUS: Final = 5
 BITS: Final = ("0", "1")
@@ -241,14 +241,22 @@ class Equation(QuestionSource):
 
     The place of x is drawn uniformly. If its symbol is not a digit, x moves to the next digit on
     the right, from the end to the start.
+
+    Args:
+        variant: "code" adds sources of one and two zeros, whose answer is 0.
     """
 
     source_vocabulary = (*DIGITS, "+", "-", "(", ")", "x", "=")
     target_vocabulary = DIGITS
     chance = 0.2
-    shortest = 3
+
+    def __init__(self, variant: str = "paper") -> None:
+        check_choice("variant", variant, VARIANTS)
+        self.shortest = 3 if variant == "paper" else 1
 
     def sources(self, words: Words, length: int) -> Integers:
+        if length < 3:
+            return np.zeros((len(words), length), dtype=np.int64)
         rows = []
         for row in words.tolist():
             tokens = expression(row, length - 2, (_PLUS, _MINUS))
@@ -262,9 +270,12 @@ class Equation(QuestionSource):
         return np.array(rows, dtype=np.int64)
 
     def answers(self, sources: Integers) -> tuple[Integers, Integers]:
-        return column(np.array([_solution(row) for row in sources.tolist()], dtype=np.int64))
+        solve = _solution if sources.shape[1] >= 3 else sum
+        return column(np.array([solve(row) for row in sources.tolist()], dtype=np.int64))
 
     def source_error(self, source: Sequence[int]) -> str:
+        if self.shortest <= len(source) < 3 and not any(source):
+            return ""
         is_equation = list(source).count(_X) == 1 and list(source[-2:-1]) == [_EQUALS]
         if not is_equation or source[-1] >= MODULUS:
             return "expected an expression with one x, = and a digit, such as (1+x)=3"
@@ -302,12 +313,19 @@ class StackManipulation(QuestionSource):
     """A stack from bottom to top, then actions. The answer is the final stack, top first, and end.
 
     The stack's height is uniform in 1 .. n - 1 (1 for n = 1), and actions are uniform. A pop from
-    an empty stack does nothing. The code's loss also counts zeros after the end symbol. Here the
-    answer stops at the end symbol, as in the paper's score.
+    an empty stack does nothing.
+
+    Args:
+        variant: the answer stops at the end symbol ("paper"), or zeros follow up to n + 1 symbols,
+            which the loss counts and the score does not ("code").
     """
 
     source_vocabulary = (*BITS, "pop", "push0", "push1")
     target_vocabulary = (*BITS, "end")
+
+    def __init__(self, variant: str = "paper") -> None:
+        check_choice("variant", variant, VARIANTS)
+        self.room = 1 if variant == "code" else None
 
     def words_of(self, length: int) -> int:
         return length + 1
@@ -359,13 +377,21 @@ class MissingDuplicate(QuestionSource):
     """w w with one symbol hidden.
 
     The answer is the hidden symbol. An odd length ends with padding.
+
+    Args:
+        variant: "code" adds the source 1, whose answer is 1.
     """
 
     source_vocabulary = (*BITS, "_", "#")
     target_vocabulary = BITS
-    shortest = 2
+
+    def __init__(self, variant: str = "paper") -> None:
+        check_choice("variant", variant, VARIANTS)
+        self.shortest = 2 if variant == "paper" else 1
 
     def sources(self, words: Words, length: int) -> Integers:
+        if length == 1:
+            return np.ones((len(words), 1), dtype=np.int64)
         half = length // 2
         copies = np.tile(bounded(words[:, :half], 2), (1, 2))
         place = bounded(words[:, half : half + 1], 2 * half)
@@ -373,12 +399,16 @@ class MissingDuplicate(QuestionSource):
         return np.pad(hidden, ((0, 0), (0, length % 2)), constant_values=3)
 
     def answers(self, sources: Integers) -> tuple[Integers, Integers]:
+        if sources.shape[1] == 1:
+            return column(sources[:, 0])
         half = sources.shape[1] // 2
         place = (sources == 2).argmax(axis=1)
         other = np.where(place < half, place + half, place - half)
         return column(sources[np.arange(len(sources)), other])
 
     def source_error(self, source: Sequence[int]) -> str:
+        if self.shortest == 1 and list(source) == [1]:
+            return ""
         half = len(source) // 2
         known = list(source[: 2 * half])
         differing = [
@@ -395,9 +425,11 @@ class MissingDuplicate(QuestionSource):
         The result counts each w with each place that may be hidden.
         """
         half = length // 2
-        return int(2**half * 2 * half)
+        return int(2**half * 2 * half) if length > 1 else 1
 
     def listed(self, length: int) -> Integers:
+        if length == 1:
+            return np.ones((1, 1), dtype=np.int64)
         half = length // 2
         copies = np.repeat(np.tile(all_strings(2, half), (1, 2)), 2 * half, axis=0)
         place = np.arange(len(copies)) % (2 * half)
@@ -409,24 +441,32 @@ class BinaryOperation(QuestionSource):
     """u op v in binary, least significant bit first. The answer is the result, and end.
 
     The length of u is uniform in 1 .. n - 2. Each number is uniform from 1 to the greatest number
-    of its length, and may end with zeros. The result does not end with zeros. The code's loss also
-    counts zeros after the end symbol.
+    of its length, and may end with zeros. The result does not end with zeros.
 
     Args:
         operator: "+" or "*".
+        variant: the answer stops at the end symbol ("paper"), or zeros follow up to n symbols, and
+            n + 1 for a sum, which the loss counts and the score does not ("code"). The "code" also
+            has sources of one and two bits, which are numbers below 2^n - 1. The answer of "+" is
+            the number, and the answer of "*" is n - 1 zeros.
     """
 
     target_vocabulary = (*BITS, "end")
-    shortest = 3
 
-    def __init__(self, operator: str) -> None:
+    def __init__(self, operator: str, variant: str = "paper") -> None:
+        check_choice("variant", variant, VARIANTS)
         self.source_vocabulary = (*BITS, operator)
         self._operator = operator
+        self.shortest = 3 if variant == "paper" else 1
+        self.room = None if variant == "paper" else int(operator == "+")
 
     def words_of(self, length: int) -> int:
         return length // 64 + 6
 
     def sources(self, words: Words, length: int) -> Integers:
+        if length < 3:
+            numbers = bounded(words[:, :1], 2**length - 1)
+            return numbers >> np.arange(length) & 1
         rows = []
         for row in words.tolist():
             first = 1 + ((row[0] * (length - 2)) >> 64)
@@ -438,25 +478,34 @@ class BinaryOperation(QuestionSource):
         return np.array(rows, dtype=np.int64)
 
     def answers(self, sources: Integers) -> tuple[Integers, Integers]:
-        results = []
-        for row in sources.tolist():
-            place = row.index(2)
-            left, right = number_of(row[:place]), number_of(row[place + 1 :])
-            result = left + right if self._operator == "+" else left * right
-            results.append([*bits_of(result, max(1, result.bit_length())), 2])
-        return _padded(results)
+        return _padded([*self._result(row), 2] for row in sources.tolist())
+
+    def _result(self, source: Sequence[int]) -> list[int]:
+        is_sum = self._operator == "+"
+        if len(source) < 3 and not is_sum:
+            return [0] * (len(source) - 1)
+        place = source.index(2) if len(source) >= 3 else len(source)
+        left, right = number_of(source[:place]), number_of(source[place + 1 :])
+        result = left + right if is_sum else left * right
+        return bits_of(result, max(1, result.bit_length()))
 
     def source_error(self, source: Sequence[int]) -> str:
+        if self.shortest <= len(source) < 3 and 2 not in source and 0 in source:
+            return ""
         if list(source).count(2) == 1 and source[0] != 2 and source[-1] != 2:
             return ""
         return f"expected two numbers with {self._operator} between them"
 
     def count(self, length: int) -> int:
         """See `QuestionSource.count`. The result counts all pairs of numbers above 0."""
+        if length < 3:
+            return int(2**length - 1)
         firsts = range(1, length - 1)
         return sum((2**first - 1) * (2 ** (length - 1 - first) - 1) for first in firsts)
 
     def listed(self, length: int) -> Integers:
+        if length < 3:
+            return np.arange(2**length - 1)[:, None] >> np.arange(length) & 1
         rows = [
             [*bits_of(left, first), 2, *bits_of(right, length - 1 - first)]
             for first in range(1, length - 1)
@@ -562,14 +611,18 @@ def _task(
 
 
 def _task_with_variant(
-    about: str, name: str, source: Callable[[str], QuestionSource], variants: str
+    about: str,
+    name: str,
+    source: Callable[[str], QuestionSource],
+    variants: str,
+    train: Lengths = TRAIN,
 ) -> Callable[..., QuestionTask]:
     """The factory of a task in which the paper and the authors' program differ."""
 
     def make(
         variant: str = "paper",
         computation: int = 0,
-        train_lengths: Lengths = TRAIN,
+        train_lengths: Lengths = train,
         test_lengths: Lengths = TEST,
     ) -> QuestionTask:
         return question(name, source(variant), train_lengths, test_lengths, computation)
@@ -579,6 +632,8 @@ def _task_with_variant(
     make.__doc__ = f"{about}\n\nArgs:\n    {text}{_OPTIONS}"
     return make
 
+
+_ZEROS: Final = "the loss counts zeros after the end."
 
 #: The fifteen tasks: first regular, then context-free, then context-sensitive tasks.
 CHOMSKY: Final[dict[str, Callable[..., QuestionTask]]] = {
@@ -612,28 +667,29 @@ CHOMSKY: Final[dict[str, Callable[..., QuestionTask]]] = {
         "reverse_string",
         lambda: _of_bits(lambda bits: bits[:, ::-1]),
     ),
-    "solve_equation": _task(
-        "Find the digit x of an equation with brackets modulo 5.\n\n"
-        "The authors' code answers 0 below 3 symbols.",
+    "solve_equation": _task_with_variant(
+        "Find the digit x of an equation with brackets modulo 5.",
         "solve_equation",
         Equation,
+        'The "code" also has sources of one and two zeros, with answer 0.',
         "3:40",
     ),
-    "stack_manipulation": _task(
+    "stack_manipulation": _task_with_variant(
         "Push and pop according to the source, and output the final stack.",
         "stack_manipulation",
         StackManipulation,
+        f'In the "code" {_ZEROS}',
     ),
     "duplicate_string": _task(
         "Output a string of bits twice.",
         "duplicate_string",
         lambda: _of_bits(lambda bits: np.tile(bits, (1, 2))),
     ),
-    "missing_duplicate_string": _task(
-        "Output the symbol that is hidden in a doubled string.\n\n"
-        "In the authors' code the only string of one symbol has answer 1.",
+    "missing_duplicate_string": _task_with_variant(
+        "Output the symbol that is hidden in a doubled string.",
         "missing_duplicate_string",
         MissingDuplicate,
+        'The "code" also has the source 1, with answer 1.',
         "2:40",
     ),
     "odds_first": _task_with_variant(
@@ -642,19 +698,20 @@ CHOMSKY: Final[dict[str, Callable[..., QuestionTask]]] = {
         _odds_first,
         'The second, fourth ... bit comes first in the "code".',
     ),
-    "chomsky_binary_addition": _task(
+    "chomsky_binary_addition": _task_with_variant(
         "Add two binary numbers of any lengths, the lowest bit first.\n\n"
         "The paper names this task binary_addition, but here the stream task of Joulin & Mikolov "
-        "has that name. The code's sources below 3 symbols have one number.",
+        "has that name.",
         "chomsky_binary_addition",
-        lambda: BinaryOperation("+"),
+        lambda variant: BinaryOperation("+", variant),
+        f'The "code" also has sources of one and two bits, and {_ZEROS}',
         "3:40",
     ),
-    "binary_multiplication": _task(
-        "Multiply two binary numbers, the lowest bit first.\n\n"
-        "The code's sources below 3 symbols have one number.",
+    "binary_multiplication": _task_with_variant(
+        "Multiply two binary numbers, the lowest bit first.",
         "binary_multiplication",
-        lambda: BinaryOperation("*"),
+        lambda variant: BinaryOperation("*", variant),
+        f'The "code" also has sources of one and two bits, and {_ZEROS}',
         "3:40",
     ),
     "compute_sqrt": _task_with_variant(

@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from unbounded.errors import ConfigError, collected
 from unbounded.tasks.batch import Batch, batch_of
@@ -44,10 +45,13 @@ class QuestionSource(PairSource):
     Attributes:
         shortest: the least length of a source.
         chance: the share of correct symbols of a guess.
+        room: if it is not None, an answer is padded with the first target symbol to the length of
+            the source plus `room`. The loss counts the padding, and the scores do not.
     """
 
     shortest: int = 1
     chance: float = 0.5
+    room: int | None = None
 
     def words_of(self, length: int) -> int:
         """The number of random words for a source of one length."""
@@ -136,7 +140,7 @@ class QuestionTask(PairsTask):
 
     The input tokens are the source symbols, the answer token "?", and the computation token "." if
     it is used. The output tokens are the target symbols. The loss and the scores count only the
-    symbols of the answer.
+    symbols of the answer, and the loss also counts padding, if answers have it.
 
     Args:
         name: the name it is listed under.
@@ -175,6 +179,7 @@ class QuestionTask(PairsTask):
         self.name, self.pairs = name, pairs
         self.train_lengths, self.test_lengths = train_lengths, test_lengths
         self.chance = pairs.chance
+        self.has_further_loss = pairs.room is not None
         self.source_vocabulary = pairs.source_vocabulary
         extra = (ANSWER, COMPUTE) if self.computation else (ANSWER,)
         self.input_vocabulary = (*pairs.source_vocabulary, *extra)
@@ -188,7 +193,9 @@ class QuestionTask(PairsTask):
         The number of steps T is the greatest sum of the lengths of source, computation and answer.
         """
         prompt = (1 + self.computation) * pairs.source_lengths
-        steps = prompt + pairs.target_lengths
+        ends = steps = prompt + pairs.target_lengths
+        if self.pairs.room is not None:
+            steps = prompt + pairs.source_lengths + self.pairs.room
         place = np.arange(int(steps.max()))
         inputs = np.where(place < steps[:, None], self.answer_token, 0)
         if self.computation:
@@ -198,8 +205,18 @@ class QuestionTask(PairsTask):
         targets = np.zeros_like(inputs)
         rows, places = np.nonzero(np.arange(pairs.target.shape[1]) < pairs.target_lengths[:, None])
         targets[rows, prompt[rows] + places] = pairs.target[rows, places]
-        mask = (place >= prompt[:, None]) & (place < steps[:, None])
+        mask = (place >= prompt[:, None]) & (place < ends[:, None])
         return batch_of(inputs, targets, mask, steps)
+
+    def further_loss(self, logits: Tensor, batch: Batch) -> Tensor:
+        """See `Task.further_loss`. It is the cross entropy of the padding after the answers."""
+        place = torch.arange(batch.mask.shape[1], device=logits.device)
+        ends = (place * batch.mask).amax(dim=1, keepdim=True)
+        padding = (place > ends) & (place < batch.lengths[:, None].to(logits.device))
+        own = logits[padding].float()
+        return functional.cross_entropy(
+            own, own.new_zeros(len(own), dtype=torch.long), reduction="sum"
+        )
 
     def asked(self, symbols: Sequence[str]) -> Tensor:
         """See `Task.asked`.

@@ -71,8 +71,8 @@ class Task(ABC):
         is_determined: whether each counted output has one correct value, so that outputs can be
             verified. False for language models.
         has_path: whether `heights` gives the number of symbols to keep at each step.
-        has_further_loss: whether training adds `further_loss` to the objective, which then counts
-            the first output alone.
+        has_further_loss: whether training adds `further_loss` to the objective. A binary objective
+            then counts the first output alone.
         answer_token: the input that is fed while answering and never before; None if a task has no
             such input.
         source_end_token: the input at which a source has ended; None if there is none.

@@ -115,8 +115,8 @@ class ChunkUpdate:
         options: clip, clip_by, chunk_steps, reduction and label_smoothing.
         objective: the task's objective, one of `OBJECTIVES`.
         further: a loss of logits and batch, summed over the sequences, that is minimised together
-            with the objective. The objective then counts the first output only. None for no further
-            loss.
+            with the objective. A binary objective then counts the first output only. None for no
+            further loss.
         carried: holds the position in a batch; training resumes there.
         hooks: may surround a step and change the bound on the gradient.
     Raises:
@@ -150,7 +150,7 @@ class ChunkUpdate:
         self._smoothed = None
         if options.label_smoothing:
             self._smoothed = training_loss(objective, options.label_smoothing)
-        self._further = further
+        self._further, self._is_binary = further, objective == "binary"
         self._clip, self._clip_by = options.clip, options.clip_by
         self._chunk_steps = options.chunk_steps
         self._carried = carried or CarriedState()
@@ -158,7 +158,9 @@ class ChunkUpdate:
         # Because a step is short, only the hooks that act on it are called.
         self._around = [each for each in hooks if type(each).around_step is not Hook.around_step]
         self._clips = [each for each in hooks if type(each).clip is not Hook.clip]
-        self._static = static_gradient(model, accelerator, options, objective)
+        self._static = None
+        if further is None:
+            self._static = static_gradient(model, accelerator, options, objective)
         self._row_sparse = None
         if self._plain and options.clip_by == "value":
             self._row_sparse = row_sparse(model, accelerator, self._optimizer)
@@ -272,8 +274,8 @@ class ChunkUpdate:
             lengths = share.lengths if is_ragged else None
             result = columns.run(share, self._carried.state, lengths)
         logits = result[0]
-        first = logits if self._further is None else logits[..., :1]
-        counted = (first, share.targets, share.mask)
+        is_first_alone = self._further is not None and self._is_binary
+        counted = (logits[..., :1] if is_first_alone else logits, share.targets, share.mask)
         if self._smoothed is None:
             nats = minimised = self._loss(*counted)
         else:

@@ -99,7 +99,7 @@ def _every(
     displaced = assess(model, read, task.objective, read_vector=read_vector).displaced
     roomy, _ = with_room(model, batch.inputs.shape[1])
     network = Network(roomy)
-    prompt_steps = (batch.lengths - batch.mask.sum(dim=1)).tolist()
+    prompt_steps = batch.mask.int().argmax(dim=1).tolist()
     if len(set(prompt_steps)) != 1:
         raise ConfigError(
             f"task {task.name}: sources of length {length} have prompts of different lengths"

@@ -291,6 +291,10 @@ def _task_errors(config: RunConfig, task: Task, tried: _TriedRanges) -> list[str
             "metric set"
         ]
     on_task = f"on task {name!r}"
+    if task.has_further_loss and training.chunk_steps is not None:
+        found.append(
+            f"training.chunk_steps: the further loss {on_task} needs full strings; give null"
+        )
     no_stops = {*metric_set.no_stops, *(() if _comes_to_one(task) else ("converged",))}
     if training.stop["name"] in no_stops:
         stops = [stop for stop in STOPS if stop not in no_stops]
