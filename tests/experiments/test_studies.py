@@ -212,8 +212,20 @@ def test_only_a_task_a_model_or_a_cell():
     assert {trial.task for trial in select(study, "copy")} == {"copy"}
     assert {trial.model for trial in select(study, "queue")} == {"queue"}
     assert {trial.cell for trial in select(study, "copy/queue")} == {"copy/queue"}
+    # A name may be shortened to a beginning that no other name has; a full name is no beginning.
+    assert select(study, "cop/que") == select(study, "copy/queue")
+    assert select(study, "lst") == select(study, "lstm-1")
+    chomsky = load_study("chomsky15", "laptop")
+    assert {trial.cell for trial in select(chomsky, "parity/lstm")} == {"parity_check/lstm"}
+    arithmetic = {trial.task for trial in select(chomsky, "modular_arithmetic")}
+    assert arithmetic == {"modular_arithmetic"}
+    with pytest.raises(ChoiceError, match="unknown part of study"):
+        select(chomsky, "mod/lstm")
+    for shortened in ("copy/", "/queue", "x", "copy/q/"):
+        with pytest.raises(ChoiceError, match="unknown part of study"):
+            select(study, shortened)
     with pytest.raises(ChoiceError, match="Did you mean 'copy/queue'"):
-        select(study, "copy/queu")
+        select(study, "copy/quue")
     with pytest.raises(ChoiceError, match=r"tasks: copy\n  models: lstm-1, queue$"):
         select(study, "everything")
     with pytest.raises(ChoiceError, match=r"unknown study 'labtop'\. Did you mean 'laptop'"):

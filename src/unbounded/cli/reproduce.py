@@ -155,7 +155,8 @@ def parser(arguments: Sequence[str]) -> Parser:
     made.add_argument(
         "--only",
         type=str,
-        help="Train one task, one model or one TASK/MODEL of the study, and print its rows.",
+        help="Train one task, one model or one TASK/MODEL of the study, and print its rows. Names "
+        "may be shortened, as in parity/lstm.",
     )
     made.add_argument(
         "--where",

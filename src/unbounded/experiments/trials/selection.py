@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -28,19 +28,21 @@ def select(study: Study, only: str | None, where: str | Sequence[str] = ()) -> t
 
     Args:
         study: the study.
-        only: the task, model or cell; None for all.
+        only: the task, model or cell; None for all. A name may be shortened to a beginning that no
+            other name has.
         where: conditions FIELD=VALUE or FIELD=VALUE,VALUE on a trial's config, such as
             "model.hidden_size=50,100" or "seed=1". "null" also matches missing fields.
     Raises:
         ChoiceError: the study has no such task, model or cell.
         ConfigError: no trial matches `where`, or all of them lack their corpus.
     """
+    tasks = {trial.task for trial in study.trials}
+    models = {trial.model for trial in study.trials}
+    part = None if only is None else _full(only, tasks, models)
     trials = tuple(
-        trial for trial in study.trials if only in (None, trial.cell, trial.task, trial.model)
+        trial for trial in study.trials if part in (None, trial.cell, trial.task, trial.model)
     )
     if not trials:
-        tasks = {trial.task for trial in study.trials}
-        models = {trial.model for trial in study.trials}
         raise ChoiceError(
             f"part of study {study.name}",
             only,
@@ -55,6 +57,18 @@ def select(study: Study, only: str | None, where: str | Sequence[str] = ()) -> t
         what = ", ".join(sorted({trial.task for trial in trials}))
         raise ConfigError(f"data: {what} needs the folder of its corpus; give --data DIR")
     return ready
+
+
+def _full(only: str, tasks: Collection[str], models: Collection[str]) -> str:
+    """The full names for shortened ones; what has none stays."""
+    task, slash, model = only.partition("/")
+    firsts = tasks if slash else {*tasks, *models}
+    return f"{_longer(task, firsts)}{slash}{_longer(model, models)}"
+
+
+def _longer(name: str, names: Collection[str]) -> str:
+    found = [each for each in names if name and each.startswith(name)]
+    return found[0] if name not in names and len(found) == 1 else name
 
 
 def on_hardware(
