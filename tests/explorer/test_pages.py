@@ -279,7 +279,7 @@ def test_a_model_that_the_page_cannot_run() -> None:
     model = tiny_model(task, memory="none", controller=BASELINES["transformer"])
     for block in model.sequence.layer.blocks[1:]:
         block.mixers = nn.ModuleList([CustomMixer()])
-    with pytest.raises(ConfigError, match=r"attention or the delta rule, .* got a Transformer with"):
+    with pytest.raises(ConfigError, match=r"attention or the delta rule, .* got a Transformer"):
         run_data(model, task, "custom mixers")
     importlib.import_module("unbounded.memories.register")
     model = tiny_model(task, memory="unbounded.memories.register.Register")
