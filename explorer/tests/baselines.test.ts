@@ -9,7 +9,7 @@ import { termsOf, tourOf } from '../src/page/lessons.ts'
 import { barsOf } from '../src/page/outputs.ts'
 import { Session } from '../src/page/session.ts'
 import { VIEWS } from '../src/page/views/index.ts'
-import { slotName } from '../src/page/views/tape.ts'
+import { headName, slotName } from '../src/page/views/tape.ts'
 import baselines from './vectors/baselines.json' with { type: 'json' }
 
 const runs = baselines as unknown as Record<string, RunData>
@@ -83,5 +83,7 @@ test('each step of the input is a row of the picture, and each head a column', (
     expect(row).toEqual(names.map((name) => weights[name][step]))
   }
   expect(slotName(session, 2)).toBe('step 3')
+  const gates = gatesOf(session, 0).map(({ name, text, value }) => `${name}: ${text}, ${value}`)
+  expect(gates).toEqual(names.map((name) => `${headName(name)}: step 1, 1`))
   expect(eventsOf(session, 3)[0].text).toMatch(/^read head, layer 1 head 1 reads at step \d/)
 })

@@ -11,6 +11,7 @@ import type { Session } from './session.ts'
 import { sizesOf, topName, topPushes, topShares } from './views/automaton.ts'
 import { MOVES } from './views/rolling.ts'
 import { ACTIONS } from './views/superposition.ts'
+import { headName, slotName } from './views/tape.ts'
 
 const CONTROLLERS: Record<string, string> = { lstm: 'LSTM', gru: 'GRU', elman: 'recurrent units', deep_lstm: 'deep LSTM' }
 const MEMORIES: Record<string, string> = {
@@ -44,6 +45,12 @@ export function gatesOf(session: Session, step: number): Gate[] {
   if (memory.kind === 'delta_matrices') {
     const steps = Number(memory.options.steps)
     return layerHeads(memory).flatMap((name, head) => [...instruction.strength.subarray(head * steps, (head + 1) * steps)].map((value) => ({ name, text: 'strength', value })))
+  }
+  if (memory.kind === 'attention_weights') {
+    return Object.entries(session.model.memory!.weights(session.steps[step].state.memory!)).map(([name, weights]) => {
+      const best = weights.indexOf(Math.max(...weights))
+      return { name: headName(name), text: slotName(session, best), value: weights[best] }
+    })
   }
   const gates: Gate[] = []
   for (const head of memory.heads) {
@@ -99,10 +106,11 @@ export function cellsOf(session: Session, step: number, events: MemoryEvent[]): 
       const cells = Array.from({ length: Math.min(MOST_CELLS, each.length) }, (_, k): Cell => {
         const slot = first + k
         const here = each[slot] >= LEAST
-        const symbol = state.origins[slot] < 0 ? '' : ` ${session.symbolAt(state.origins[slot])}`
+        // The input of a later step is shown where it is read, and not before.
+        const symbol = state.origins[slot] < 0 || (state.origins[slot] > step && !here) ? '' : ` ${session.symbolAt(state.origins[slot])}`
         return { text: `${memory.kind === 'attention_weights' ? slot + 1 : slot}${symbol}`, state: here ? (name.startsWith('read') ? 'read' : 'in') : '', strength: Math.max(0.25, each[slot]) }
       })
-      return { name, cells }
+      return { name: headName(name), cells }
     })
   }
   if (memory.kind === 'rolling_tape') return rollingCells(session, step)

@@ -62,8 +62,8 @@ export const INTRODUCTIONS: Record<string, [title: string, ...sentences: string[
     'With a tape, the read key can also be the key of the row after or before the one that was read last.',
   ],
   delta_matrices: [
-    'DeltaNet', 'A DeltaNet has no external memory; each head of a layer keeps a matrix that maps keys to values.',
-    'A step replaces a part of the value that the matrix holds for a key; the strength says how much.',
+    'DeltaNet and DeltaProduct', 'This network has no external memory; each head of a layer keeps a matrix that maps keys to values.',
+    'A write replaces a part of the value that the matrix holds for a key; a DeltaProduct writes several times at a step.',
     'The head then multiplies its matrix by a query, and the next layer gets the result.',
   ],
   attention_weights: [
@@ -99,7 +99,7 @@ export function termsOf(task: TaskData, kind: string): [string, string][] {
   if (task.answer_token !== null) terms.push(['input in the answer', `${task.inputs[task.answer_token]} at each step, not the network's own output`])
   if (['stack', 'queue', 'deque'].includes(kind)) terms.push(['push', 'stores a vector of the current step, with a strength'], ['pop', `removes the vector ${END[kind]}`])
   if (kind === 'nondeterministic_stack') terms.push(['weight of a run', 'the product of the weights of its transitions, which a head sets at each step'])
-  else if (kind === 'delta_matrices') terms.push(['strength', 'how much of the value of a key a step replaces; above 1 it goes beyond the new value'])
+  else if (kind === 'delta_matrices') terms.push(['strength', 'how much of the value of a key a write replaces; above 1 it goes beyond the new value'])
   else if (kind === 'attention_weights') terms.push(['attention weight', 'the share of a step in what a head reads'])
   else if (kind !== 'none') terms.push(['gate', 'a number between 0 (no) and 1 (yes), set by a head'])
   if (kind === 'delta_matrices' || kind === 'attention_weights') terms.push(['read vector', 'what all heads of all layers read at a step'])

@@ -17,7 +17,7 @@ export const matricesView: ViewMaker = (session, inspect, seek): View => {
     return `After step ${current + 1}, ${name}, key ${key + 1}, value ${value + 1}: ${short(number)}`
   }))
   const strengths = new StepMap(session, inspect, seek)
-  const element = el('div', { class: 'memory' }, el('div', { class: 'column' }, strengths.element), el('div', { class: 'maps' }, ...maps.map((map) => map.element)))
+  const element = el('div', { class: 'memory' }, el('div', { class: 'column' }, strengths.element, el('p', { class: 'faint' }, 'Each row of a matrix is a place of the keys, each column a place of the values. Blue is above 0, orange below.')), el('div', { class: 'maps' }, ...maps.map((map) => map.element)))
   let current = 0
 
   const strengthOf = (step: number, head: number, rule: number): number => session.steps[step].instruction!.strength[head * rules + rule]
@@ -36,17 +36,17 @@ export const matricesView: ViewMaker = (session, inspect, seek): View => {
     names.forEach((name, head) => {
       const own = steps.map(({ state }) => state.memory!.fields.matrix.subarray(head * size * size, (head + 1) * size * size))
       const most = Math.max(...own.map((matrix) => matrix.reduce((top, each) => Math.max(top, Math.abs(each)), 0)))
-      maps[head].draw(`Matrix of ${name}, at most ${short(most)}: rows are keys, columns values; blue above 0, orange below`, size, size, most, (row) => `key ${row + 1}`)
+      maps[head].draw(`Matrix of ${name}, at most ${short(most)}`, size, size, most, (row) => `key ${row + 1}`)
     })
     const rows = groupedRows(names.length / heads, heads * rules)
     strengths.draw({
-      title: `Strength of each write over time, at most ${strongest}`,
+      title: `Strength of each write over time, at most ${strongest}; a group of rows for each layer`,
       steps: steps.length,
       rows: rows.count,
       hue: 'orange',
       legend: ['0', String(strongest), ''],
       value: (step, row) => rows.at(row, GAP, (layer, k) => strengthOf(step, layer * heads + Math.floor(k / rules), k % rules) / strongest),
-      label: (row) => rows.at(row, '', (layer, k) => nameOf(layer * heads + Math.floor(k / rules), k % rules)),
+      label: (row) => rows.at(row, '', (_, k) => (k % rules === 0 ? `head ${k / rules + 1}` : '')),
       textOf: (step, row) => rows.at(row, '', (layer, k) => {
         const [head, rule] = [layer * heads + Math.floor(k / rules), k % rules]
         return `Step ${step + 1}, ${nameOf(head, rule)}: strength ${short(strengthOf(step, head, rule))}`

@@ -13,11 +13,16 @@ import type { View, ViewMaker } from './view.ts'
 const SEEN = 0.02
 /** A head is at a slot, for the list, from this weight on. */
 const THERE = 0.05
+/** The same for an attention, which often reads a little of every step. */
+const ATTENDS = 0.2
 
 /** The name of a slot; to an attention, each step of the input is one. */
 export function slotName(session: Session, slot: number): string {
   return session.run.model.memory!.kind === 'attention_weights' ? `step ${slot + 1}` : `slot ${slot}`
 }
+
+/** The name of a head without its kind, which is the same of all heads of an attention. */
+export const headName = (name: string): string => name.replace('read head, ', '')
 
 /** The numbers in the slots; of an attention, the weights of the heads. */
 const cellsOf = (state: MemoryState): Float64Array => state.shown?.cells ?? state.fields.cells
@@ -29,19 +34,20 @@ export const tapeView: ViewMaker = (session, inspect, seek): View => {
   const slots = heads[names[0]].length
   const width = cellsOf(begun).length / slots
   const isAttention = session.run.model.memory!.kind === 'attention_weights'
+  const there = isAttention ? ATTENDS : THERE
   const nameOf = (slot: number): string => slotName(session, slot)
   const maps = names.map(() => new StepMap(session, inspect, seek))
   const path = el('div', { class: 'path' })
   const cells = new NumberMap(inspect, 'what each slot holds', (row, k) => {
     const slot = first + row
     const value = short(cellsOf(session.steps[current].state.memory!)[slot * width + k])
-    if (isAttention) return `At step ${current + 1}, ${names[k]} at ${nameOf(slot)} (input ${session.symbolAt(slot)}) with weight ${value}`
+    if (isAttention) return `At step ${current + 1}, ${names[k]} at ${nameOf(slot)}${slot > current ? '' : ` (input ${session.symbolAt(slot)})`} with weight ${value}`
     return `Slot ${slot}, number ${k + 1}: ${value}; ${writtenText(slot, current)}`
   })
   const list = new Lines(inspect, 'slots where a head is', false)
   const element = el(
     'div', { class: 'memory' },
-    el('div', { class: 'column' }, list.element, cells.element),
+    el('div', { class: 'column' }, ...(isAttention ? [cells.element, list.element] : [list.element, cells.element])),
     el('div', {}, path, ...maps.map((map) => map.element)),
   )
   let [first, last] = [0, slots - 1]
@@ -60,14 +66,14 @@ export const tapeView: ViewMaker = (session, inspect, seek): View => {
     mark.style.transform = `translateX(${100 * step}%)`
     cells.show(cellsOf(state).subarray(first * width, (last + 1) * width))
     const weights = session.model.memory!.weights(state)
-    const heads = (slot: number): string[] => names.filter((name) => weights[name][slot] >= THERE)
+    const heads = (slot: number): string[] => names.filter((name) => weights[name][slot] >= there)
     const slotsOfHeads = Array.from({ length: slots }, (_, slot) => slot).filter((slot) => heads(slot).length > 0)
     list.show(slotsOfHeads.map((slot) => {
       const origin = state.origins[slot]
-      const texts = heads(slot).map((name) => `${name} ${short(weights[name][slot])}`)
+      const texts = heads(slot).map((name) => `${headName(name)} ${short(weights[name][slot])}`)
       return {
         symbol: `${isAttention ? slot + 1 : slot}: ${origin < 0 ? '' : session.symbolAt(origin)}`,
-        text: texts.map((text) => `${text.startsWith('read') ? '◀' : '✎'} ${text}`).join('  '),
+        text: texts.map((text) => `${text.startsWith('write') ? '✎' : '◀'} ${text}`).join('  '),
         textOf: () => (isAttention ? `Step ${slot + 1}, input ${session.symbolAt(slot)}: ${texts.join(', ')}` : `Slot ${slot}: ${texts.join(', ')}; ${writtenText(slot, step)}`),
       }
     }))
@@ -115,9 +121,9 @@ export const tapeView: ViewMaker = (session, inspect, seek): View => {
   }
   const words = (step: number): [string, string][] => {
     const weights = session.model.memory!.weights(session.steps[step].state.memory!)
-    return names.map((name) => {
-      const places = [...weights[name]].map((weight, slot) => ({ weight, slot })).filter(({ weight }) => weight >= THERE)
-      return [`${name} at`, places.map(({ weight, slot }) => `${nameOf(slot)} (${short(weight)})`).join(', ') || `no ${isAttention ? 'step' : 'slot'} in particular`]
+    return names.map((name): [string, string] => {
+      const places = [...weights[name]].map((weight, slot) => ({ weight, slot })).filter(({ weight }) => weight >= there)
+      return [`${headName(name)} at`, places.map(({ weight, slot }) => `${nameOf(slot)} (${short(weight)})`).join(', ') || `no ${isAttention ? 'step' : 'slot'} in particular`]
     })
   }
   changed()
