@@ -406,6 +406,20 @@ inPage('the memory over the course of training', async (page) => {
   },
 })
 
+const baselines = () => Object.values(JSON.parse(readFileSync(resolve(import.meta.dirname, '../tests/vectors/baselines.json'), 'utf8')))
+for (const [place, canvases] of [[0, 5], [2, 5]]) {
+  inPage(`a ${['DeltaNet', '', 'Transformer'][place]} shows what each head holds`, async (page) => {
+    await page.getByRole('button', { name: 'to the end' }).click()
+    await until(page.locator('table.step'), /layer 2 head 2/)
+    assert.equal(await page.locator('.memory canvas').count(), canvases)
+    await page.locator('.cells-map canvas').first().hover()
+    await until(page.locator('.inspect'), /layer 1 head [12].*: -?\d|layer \d head \d at step/)
+    await page.getByRole('button', { name: 'Tour in five stops' }).click()
+    for (let stop = 0; stop < 5; stop++) await page.locator('.tour .next').click()
+    assert.ok(await page.locator('.tour').isHidden())
+  }, { runs: () => [baselines()[place]] })
+}
+
 const traced = () => JSON.parse(readFileSync(resolve(import.meta.dirname, '../tests/vectors/traces.json'), 'utf8'))
 inPage('where there are only traces they are replayed', async (page) => {
   await page.getByRole('slider', { name: 'step', exact: true }).fill('7')

@@ -112,7 +112,7 @@ export interface BlockData {
   scale?: number
 }
 
-/** A trace of version 2, as docs/formats.md has it. */
+/** A trace of version 3, as docs/formats.md has it. */
 export interface TraceData {
   format: string
   version: number
@@ -123,6 +123,8 @@ export interface TraceData {
   memory: MemoryData
   initial: Record<string, BlockData>
   instructions: Record<string, BlockData>
+  /** The probability of each output at each step, where it was recorded. */
+  distribution?: BlockData
 }
 
 export interface SampleData {

@@ -33,7 +33,7 @@ const sampled = (run: RunData): Session => new Session(run, planOfSample(run, ru
 const queue = (): Session => typed(titled('Copy with a queue, set by hand'), 's1 s2')
 
 test('every memory has an introduction of three sentences, of at most 25 words each', () => {
-  const kinds = ['stack', 'queue', 'deque', 'superposition_stack', 'superposition_list', 'turing_tape', 'rolling_tape', 'dnc', 'nondeterministic_stack', 'lie_access', 'random_access', 'none']
+  const kinds = ['stack', 'queue', 'deque', 'superposition_stack', 'superposition_list', 'turing_tape', 'rolling_tape', 'dnc', 'nondeterministic_stack', 'lie_access', 'random_access', 'delta_matrices', 'attention_weights', 'none']
   expect(Object.keys(INTRODUCTIONS)).toEqual(kinds)
   const lengths = Object.values(INTRODUCTIONS).flatMap(([, ...sentences]) => {
     expect(sentences).toHaveLength(3)
@@ -128,7 +128,8 @@ describe('a tour', () => {
     const targets = replay.steps.map((step) => step.target)
     const session = new Session(run, { given: [], then: 'stop', targets, most: targets.length, prompt: targets.length, why: '' }, replay)
     expect(tourOf(session).map(({ part }) => part).at(-1)).toBe('outputs')
-    expect(barsOf(run.task, session.steps[1])).toHaveLength(1)
+    expect(barsOf(run.task, session.steps[1])).toHaveLength(run.task.outputs.length)
+    expect(barsOf(run.task, { ...session.steps[1], distribution: null })).toHaveLength(1)
   })
   test('of a network without a memory has no stop', () => {
     expect(tourOf(sampled(runs.find((run) => !run.model.memory)!))).toEqual([])

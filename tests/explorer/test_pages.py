@@ -13,8 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from tests.constructions import model_of
+from tests.explorer.vectors import BASELINES
 from unbounded.constructions import CONSTRUCTIONS
 from unbounded.errors import ChoiceError, ConfigError, RunExistsError, StorageError
 from unbounded.experiments.config.check import build_task
@@ -22,11 +24,14 @@ from unbounded.experiments.run.plan import plan
 from unbounded.experiments.run.run_folder import RunFolder
 from unbounded.explorer.built_in import RUNS, built_in_data
 from unbounded.explorer.model_data import model_tensors
+from unbounded.explorer.notebook import explore
 from unbounded.explorer.page import MARK, built_in_runs, html, template, write_page
 from unbounded.explorer.run_data import run_data
 from unbounded.explorer.task_data import no_rule, rule_of, samples_of, task_data
 from unbounded.explorer.weights import agreement, as_in_page, packed_weights, unpacked_weights
 from unbounded.models.memory_model import MemoryModel
+from unbounded.rnn.blocks import SequencePart
+from unbounded.rnn.controllers import ElmanController
 from unbounded.rnn.room import drops_are_meant
 from unbounded.tasks import LengthRange, make_task
 from unbounded.tasks.streams import StreamTask
@@ -245,14 +250,37 @@ def test_a_model_for_another_task() -> None:
         run_data(model, make_task("copy", symbols=5, **SHORT), "other")
 
 
+class CustomController(ElmanController):
+    """A controller that the page does not know."""
+
+
+class CustomMixer(SequencePart):
+    """A part of a block that the page does not know."""
+
+    def initial_state(self, batch_size: int, like: torch.Tensor) -> tuple[Any, ...]:
+        return ()
+
+    def parts(self, name: str, state: Any) -> list[Any]:
+        return []
+
+    def forward(self, x: torch.Tensor, state: Any, lengths: Any) -> tuple[torch.Tensor, Any]:
+        return x, state
+
+
 def test_a_model_that_the_page_cannot_run() -> None:
     task = make_task("copy", symbols=4, **SHORT)
     model = tiny_model(task, memory="none", controller="srcn")
     with pytest.raises(ConfigError, match="page cannot run SRCN; it runs lstm, gru"):
         run_data(model, task, "srcn")
-    model = tiny_model(task, memory="none", controller="transformer")
-    with pytest.raises(ConfigError, match="Transformer with a memory, but not of one without"):
-        run_data(model, task, "transformer")
+    model = tiny_model(task, memory="none", controller="elman")
+    model.sequence.layer.controller.__class__ = CustomController
+    with pytest.raises(ConfigError, match=r"run CustomController; .*, and shows traces of Transf"):
+        run_data(model, task, "custom")
+    model = tiny_model(task, memory="none", controller=BASELINES["transformer"])
+    for block in model.sequence.layer.blocks[1:]:
+        block.mixers = nn.ModuleList([CustomMixer()])
+    with pytest.raises(ConfigError, match=r"attention or the delta rule, .* got a Transformer"):
+        run_data(model, task, "custom mixers")
     importlib.import_module("unbounded.memories.register")
     model = tiny_model(task, memory="unbounded.memories.register.Register")
     with pytest.raises(ConfigError, match=r"cannot show a Register; it shows stack"):
@@ -295,6 +323,43 @@ def test_a_transformer_with_a_memory_has_traces_of_samples() -> None:
     assert trace["predicted"] == [task.output_vocabulary[token] for token in predicted]
 
 
+@pytest.mark.parametrize("name", BASELINES)
+def test_a_baseline_has_traces_of_samples(name: str) -> None:
+    task = make_task("reversal", symbols=4, **SHORT)
+    model = tiny_model(task, memory="none", controller=BASELINES[name])
+    run = run_data(model, task, name)
+    layer = type(model.sequence.layer).__name__
+    assert run["weights"] is None
+    assert f"network itself, {layer}, is not in the page" in run["note"]
+    assert run["model"]["controller"]["kind"] == layer
+    is_attention = layer == "Transformer"
+    kind = "attention_weights" if is_attention else "delta_matrices"
+    assert run["model"]["memory"]["kind"] == kind
+    assert run["task"]["outputs"] == list(task.output_vocabulary)
+    for trace, sample in zip(run["traces"], run["samples"], strict=True):
+        steps, outputs = len(sample["inputs"]), len(task.output_vocabulary)
+        assert trace["distribution"]["shape"] == [steps, outputs]
+        field = "weights" if is_attention else "strength"
+        layers = run["model"]["memory"]["options"]["layers"]
+        last = steps if is_attention else model.sequence.layer.blocks[0].mixers[0].steps
+        assert trace["instructions"][field]["shape"] == [steps, layers, 2, last]
+    assert explore(model, task).picture.startswith("<svg")
+
+
+@pytest.mark.parametrize(("name", "outputs"), [("dyck", ["no", "yes"]), ("ntm_copy", None)])
+def test_the_outputs_of_traces_are_texts(name: str, outputs: list[str] | None) -> None:
+    task = make_task(name, **({"bits": 2} if outputs is None else {}))
+    bits = {"embedding_size": None, "input_bits": 2} if outputs is None else {}
+    model = tiny_model(task, memory="none", controller=BASELINES["transformer"], **bits)
+    run = run_data(model, task, name)
+    assert run["task"]["objective"] == ("binary" if outputs else "cross_entropy")
+    assert outputs is None or run["task"]["outputs"] == outputs
+    for trace in run["traces"]:
+        assert ("distribution" in trace) == (outputs is not None)
+        shown = {*trace["predicted"], *trace["target"]} - {None}
+        assert shown <= set(run["task"]["outputs"])
+
+
 def test_a_stream_of_a_transformer_is_short_and_has_the_determined_symbols() -> None:
     layer = {"name": "transformer", "memory": {"name": "stack", "width": 4}}
     task = make_task("anbn")
@@ -314,7 +379,10 @@ def test_weights_have_no_effect_on_a_page_of_traces(text: Any) -> None:
 
 
 def test_a_text_without_a_memory(text: Any) -> None:
-    with pytest.raises(ConfigError, match="model: expected a memory, of which to show traces"):
+    controller = BASELINES["deltaproduct"]
+    run = run_data(tiny_model(text, memory="none", controller=controller), text, "text")
+    assert run["model"]["memory"]["kind"] == "delta_matrices"
+    with pytest.raises(ConfigError, match="model: expected a memory, attention or the delta rule"):
         run_data(tiny_model(text, memory="none"), text, "text")
 
 

@@ -11,7 +11,7 @@ import pytest
 from tests.explorer import vectors
 from unbounded.explorer.model_data import CONTROLLERS, model_data, model_tensors
 from unbounded.explorer.weights import unpacked_weights
-from unbounded.memories.as_data import KINDS, memory_data
+from unbounded.memories.as_data import BASELINES, KINDS, memory_data
 
 MEMORIES: list[dict[str, Any]] = json.loads((vectors.FOLDER / "memories.json").read_text())
 MODELS: list[dict[str, Any]] = json.loads((vectors.FOLDER / "models.json").read_text())
@@ -68,8 +68,19 @@ def test_traces() -> None:
         assert [each[name] for each in stored["traces"]] == [each[name] for each in again["traces"]]
 
 
+def test_baselines() -> None:
+    stored = json.loads((vectors.FOLDER / "baselines.json").read_text())
+    assert list(stored) == list(vectors.BASELINES)
+    for name, run in stored.items():
+        again = json.loads(json.dumps(vectors.baseline_case(vectors.BASELINES[name])))
+        for part in ("task", "model", "note", "samples"):
+            assert run[part] == again[part]
+        for part in ("symbols", "predicted", "target", "memory"):
+            assert [each[part] for each in run["traces"]] == [e[part] for e in again["traces"]]
+
+
 def test_vectors_cover_every_memory_controller_layout_and_input() -> None:
-    assert {case["memory"]["kind"] for case in MEMORIES} == set(KINDS)
+    assert {case["memory"]["kind"] for case in MEMORIES} == set(KINDS | BASELINES)
     controllers = {case["model"]["controller"]["kind"] for case in MODELS}
     assert controllers == {*CONTROLLERS.values(), "deep_lstm"}
     layouts = {case["run"]["task"]["layout"] for case in TASKS}

@@ -82,6 +82,12 @@ runs with normalized weights: {name: nondeterministic_stack, states: 2, symbols:
 rows by their keys: {name: ram, width: 2, key_size: 3, sharpening: true}
 rows by their keys and their neighbours: {name: ram, width: 2, key_size: 2, tape: true,
   initial: learned}
+matrices of a DeltaNet: {name: unbounded.memories.baseline_states.DeltaMatrices, layers: 2,
+  num_heads: 2, head_size: 3, steps: 1, negative_eigenvalues: false}
+matrices of a DeltaProduct: {name: unbounded.memories.baseline_states.DeltaMatrices, layers: 1,
+  num_heads: 2, head_size: 2, steps: 3, negative_eigenvalues: true}
+attention: {name: unbounded.memories.baseline_states.AttentionWeights, layers: 2, num_heads: 3,
+  head_size: 2, positions: 7}
 """)
 
 _SIZES: Final[dict[str, Any]] = {"inputs": 5, "outputs": 4, "hidden_size": 6, "embedding_size": 3}
@@ -144,6 +150,15 @@ answer_copy: [{symbols: 3}, {memory: {name: lie_access, width: 2, group: poincar
   read_heads: 2, write_heads: 2}, read_only_token: 1}]
 answer_odd_first: [{symbols: 3}, {memory: {name: ram, width: 2, key_size: 3, tape: true,
   initial: learned}, read_only_token: 1}]
+""")
+
+
+#: The layers without a controller or a memory whose traces the page shows.
+BASELINES: Final[dict[str, Any]] = plain_yaml.load("""
+deltanet: {name: deltanet, num_layers: 2, num_heads: 2}
+deltaproduct: {name: deltaproduct, num_layers: 1, num_heads: 2, householder_steps: 2}
+transformer: {name: transformer, num_layers: 2, num_heads: 2}
+bidirectional: {name: transformer, num_layers: 1, num_heads: 2, bidirectional: true}
 """)
 
 
@@ -268,6 +283,16 @@ def traced_case() -> dict[str, Any]:
         return run_data(model, task, "a text")
 
 
+def baseline_case(controller: Any) -> dict[str, Any]:
+    """A run of a baseline as stored in a page: two traces of samples, and no weights."""
+    task = make_task("copy", symbols=3)
+    sizes = {"inputs": len(task.input_vocabulary), "outputs": len(task.output_vocabulary)}
+    options = {"hidden_size": 6, "memory": "none", "controller": controller}
+    model = model_of({**sizes, **options}, 5)
+    run = run_data(model, task, "a baseline", lengths=LengthRange(2, 4))
+    return {**run, "traces": run["traces"][:2], "samples": run["samples"][:2]}
+
+
 def write() -> None:
     memories = [memory_case(*case, seed) for seed, case in enumerate(MEMORIES.items())]
     models = [model_case(*case, seed) for seed, case in enumerate(MODELS.items())]
@@ -277,6 +302,8 @@ def write() -> None:
         # JSON has no infinity; both languages read this number as one.
         text = text.replace("-Infinity", "-1e999")
         (FOLDER / f"{name}.json").write_text(text, encoding="utf-8")
+    runs = {name: baseline_case(controller) for name, controller in BASELINES.items()}
+    (FOLDER / "baselines.json").write_text(json.dumps(runs) + "\n", encoding="utf-8")
     (FOLDER / "traces.json").write_text(json.dumps(traced_case()) + "\n", encoding="utf-8")
 
 

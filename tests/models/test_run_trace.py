@@ -21,6 +21,7 @@ from unbounded.memories.lie_access.groups import Group
 from unbounded.memories.register import Register
 from unbounded.models.memory_model import MemoryModel
 from unbounded.models.run_trace import run_trace
+from unbounded.rnn.deltanet import DeltaPart
 from unbounded.rnn.read_only import trace_phases
 from unbounded.rnn.trace import (
     RunTrace,
@@ -30,6 +31,7 @@ from unbounded.rnn.trace import (
     trace_text,
     unpacked,
 )
+from unbounded.rnn.transformer import SelfAttention
 from unbounded.tasks import Batch, LengthRange, Task, make_task
 
 
@@ -91,6 +93,82 @@ def test_the_replay_equals_the_run(kind: str, tmp_path: Path) -> None:
     assert set(again.arrays) == set(done.arrays)
     for field, array in done.arrays.items():
         torch.testing.assert_close(again.arrays[field], array, rtol=1e-4, atol=1e-5, msg=field)
+
+
+BASELINES: dict[str, Any] = plain_yaml.load("""
+deltanet: {name: deltanet}
+without a convolution: {name: deltanet, conv_size: 0, negative_eigenvalues: true}
+deltaproduct: {name: deltaproduct, householder_steps: 3, num_layers: 1}
+transformer: transformer
+rotary: {name: transformer, positions: rotary, num_layers: 1}
+alibi with a window: {name: transformer, positions: alibi, window: 4}
+relative and bidirectional: {name: transformer, positions: relative, bidirectional: true}
+""")
+
+
+@pytest.mark.parametrize("name", BASELINES)
+def test_the_replay_of_a_baseline_equals_its_layers(name: str, tmp_path: Path) -> None:
+    task = make_task("even_pairs")
+    model = model_for(task, memory="none", controller=BASELINES[name], hidden_size=16)
+    batch = task.batch(0, "test", 0, 1, LengthRange(9, 9))
+    assert run_trace(model, task, batch) is None
+    trace = run_trace(model, task, batch, detailed=True)
+    assert trace is not None
+    save_run_trace(tmp_path / "trace.json", trace)
+    arrays = load_run_trace(tmp_path / "trace.json").steps.arrays
+    parts = [m for m in model.modules() if isinstance(m, SelfAttention | DeltaPart)]
+    calls: list[Any] = []
+    for part in parts:
+        part.register_forward_hook(lambda _, given, result: calls.append((given, result[0])))
+    with torch.no_grad():
+        model.sequence.hidden(batch.inputs)
+        read = arrays["read_vector"].unflatten(-1, (len(parts), -1))
+        for layer, part in enumerate(parts):
+            own = read[:, :, layer]
+            if isinstance(part, DeltaPart):
+                own = part.norm(own.unflatten(-1, (part.num_heads, -1))).flatten(2)
+                x, state, _ = calls[layer][0]
+                for step in range(x.shape[1]):
+                    state = part(x[:, step : step + 1], state, None)[1]
+                    torch.testing.assert_close(arrays["matrix"][:, step, layer], state.matrix)
+            torch.testing.assert_close(part.output(own), calls[layer][1], rtol=1e-4, atol=1e-5)
+    if "read_weights" in arrays:
+        weights = arrays["read_weights"][0]
+        torch.testing.assert_close(weights.sum(dim=-1), torch.ones(weights.shape[:-1]))
+        step, place = torch.meshgrid(
+            torch.arange(len(weights)), torch.arange(len(weights)), indexing="ij"
+        )
+        seen = (place <= step) | name.endswith("bidirectional")
+        if "window" in name:
+            seen &= place > step - 4
+        assert bool(((weights > 0) == seen[:, None, None]).all())
+
+
+def test_the_distribution_is_recorded_on_request(tmp_path: Path) -> None:
+    task, path = make_task("copy", symbols=4), tmp_path / "trace.json"
+    model, batch = CONSTRUCTIONS["copy"](symbols=4), task.short_example(0)
+    plain = run_trace(model, task, batch)
+    assert plain is not None
+    assert plain.distribution is None
+    assert "distribution" not in trace_text(plain)
+    trace = run_trace(model, task, batch, detailed=True)
+    assert trace is not None
+    save_run_trace(path, trace)
+    distribution = load_run_trace(path).distribution
+    assert distribution is not None
+    assert distribution.shape == (len(trace.symbols), len(task.output_vocabulary))
+    likeliest = distribution.max(dim=-1)
+    torch.testing.assert_close(likeliest.values, torch.tensor(trace.probability), rtol=1e-3, atol=0)
+    assert [task.output_vocabulary[k] for k in likeliest.indices.tolist()] == trace.predicted
+    dyck = make_task("dyck")
+    trace = run_trace(CONSTRUCTIONS["dyck"](), dyck, dyck.traced(0)["dyck_word"], detailed=True)
+    assert trace is not None
+    assert trace.distribution is not None
+    torch.testing.assert_close(trace.distribution[:, 1], torch.tensor(trace.probability))
+    many = make_task("copy", symbols=500)
+    trace = run_trace(model_for(many), many, many.short_example(0), detailed=True)
+    assert trace is not None
+    assert trace.distribution is None
 
 
 def test_predictions_and_targets() -> None:
@@ -201,6 +279,10 @@ ERRORS = {
     "heights": ({"heights": [0.5] * 8}, "heights: expected 8 integers or null"),
     "no memory": ({"memory": {"kind": "shelf"}}, "expected a kind of stack"),
     "no instructions": ({"instructions": {}}, "instructions: expected"),
+    "distribution": (
+        {"distribution": packed(torch.zeros(7, 5), "float16")},
+        "distribution: expected (8, outputs), got (7, 5)",
+    ),
     "no initial state": ({"initial": {}}, "initial: expected values, strengths"),
     "damaged": (
         {"initial": {"values": {"encoding": "float32", "shape": [1], "data": "%"}}},

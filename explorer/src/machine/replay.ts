@@ -33,6 +33,8 @@ export class Replay {
     }
     this.first = this.memory.begin(initial)
     const fields = Object.entries(trace.instructions).map(([name, block]) => ({ name, numbers: numbersOf(block), size: block.shape.slice(1).reduce((a, b) => a * b, 1) }))
+    const probabilities = trace.distribution && numbersOf(trace.distribution)
+    const outputs = trace.distribution?.shape[1] ?? 0
     let memory = this.first
     trace.symbols.forEach((symbol, step) => {
       const instruction: Instruction = {}
@@ -48,7 +50,7 @@ export class Replay {
         state: { controller: [], readVector: outcome.readVector, memory, silent: false, step: step + 1 },
         predicted: run.task.outputs.indexOf(trace.predicted[step]),
         probability: trace.probability[step],
-        distribution: null,
+        distribution: probabilities ? Float64Array.from(probabilities.subarray(step * outputs, (step + 1) * outputs)) : null,
         target: target === null ? null : run.task.outputs.indexOf(target),
         answers: target !== null,
       })

@@ -1,6 +1,6 @@
 // What happens in the memory at a step: pushes, pops, moves, writes and reads, in words and weights.
 
-import { headNames } from '../machine/memories/memory.ts'
+import { headNames, layerHeads } from '../machine/memories/memory.ts'
 import { TRANSITIONS } from '../machine/memories/nondeterministic_stack.ts'
 import { type End, popped } from '../machine/memories/strengths.ts'
 import { short } from './dom.ts'
@@ -9,6 +9,7 @@ import { pushText, sizesOf, topName, topPushes, topShares } from './views/automa
 import { headKeys, keyText } from './views/plane.ts'
 import { MOVES } from './views/rolling.ts'
 import { ACTIONS } from './views/superposition.ts'
+import { slotName } from './views/tape.ts'
 
 export type EventKind = 'push' | 'pop' | 'keep' | 'move' | 'write' | 'read'
 
@@ -46,9 +47,10 @@ export function eventsOf(session: Session, step: number): MemoryEvent[] {
   if (!session.steps[step]?.instruction) return []
   if (kind in ENDS) return rowEvents(session, step, ENDS[kind])
   if (kind in ACTIONS) return actionEvents(session, step)
-  if (kind === 'turing_tape' || kind === 'dnc') return tapeEvents(session, step)
+  if (kind === 'turing_tape' || kind === 'dnc' || kind === 'attention_weights') return tapeEvents(session, step)
   if (kind === 'rolling_tape') return rollingEvents(session, step)
   if (kind === 'nondeterministic_stack') return automatonEvents(session, step)
+  if (kind === 'delta_matrices') return matrixEvents(session, step)
   return kind === 'lie_access' || kind === 'random_access' ? keyEvents(session, step) : []
 }
 
@@ -135,8 +137,18 @@ function tapeEvents(session: Session, step: number): MemoryEvent[] {
     const isRead = name.startsWith('read')
     const erased = isRead ? 0 : Math.max(...instruction!.erase)
     const doing = isRead ? 'reads' : erased >= LEAST ? `erases up to ${short(erased)} and adds` : 'adds'
-    const text = each[slot] < LEAST ? `${name} is at no slot` : `${name} ${doing} at slot ${slot} with weight ${short(each[slot])}`
+    const text = each[slot] < LEAST ? `${name} is at no slot` : `${name} ${doing} at ${slotName(session, slot)} with weight ${short(each[slot])}`
     return { kind: isRead ? 'read' : 'write', weight: each[slot], origins: [], text }
+  })
+}
+
+/** What each head replaces, at the strongest of its steps of the delta rule. */
+function matrixEvents(session: Session, step: number): MemoryEvent[] {
+  const data = session.run.model.memory!
+  const steps = Number(data.options.steps)
+  return layerHeads(data).map((name, head): MemoryEvent => {
+    const strength = Math.max(...session.steps[step].instruction!.strength.subarray(head * steps, (head + 1) * steps))
+    return { kind: 'write', weight: Math.min(1, strength), origins: [], text: `${name} replaces what it holds for its key, with strength ${short(strength)}` }
   })
 }
 

@@ -1,5 +1,6 @@
 // The drawing of a step: input, controller, heads, memory, read vector, output; what happens moves.
 
+import { layerHeads } from '../machine/memories/memory.ts'
 import { emptyOf, widthOf } from '../machine/memories/superposition.ts'
 import { TRANSITIONS } from '../machine/memories/nondeterministic_stack.ts'
 import { isPlainGate } from '../machine/heads.ts'
@@ -10,16 +11,19 @@ import type { Session } from './session.ts'
 import { sizesOf, topName, topPushes, topShares } from './views/automaton.ts'
 import { MOVES } from './views/rolling.ts'
 import { ACTIONS } from './views/superposition.ts'
+import { headName, slotName } from './views/tape.ts'
 
 const CONTROLLERS: Record<string, string> = { lstm: 'LSTM', gru: 'GRU', elman: 'recurrent units', deep_lstm: 'deep LSTM' }
 const MEMORIES: Record<string, string> = {
   stack: 'Stack', queue: 'Queue', deque: 'Deque', superposition_stack: 'Stacks', superposition_list: 'Lists',
   turing_tape: 'Tape', rolling_tape: 'Rolling tape', dnc: 'Slots', nondeterministic_stack: 'Runs of an automaton',
-  lie_access: 'Rows with keys', random_access: 'Rows with keys',
+  lie_access: 'Rows with keys', random_access: 'Rows with keys', delta_matrices: 'Matrices', attention_weights: 'Attention',
 }
 /** Gates and memory cells at most. */
 const MOST_GATES = 5
 const MOST_CELLS = 5
+/** Rows of cells at most, of several heads. */
+const MOST_ROWS = 8
 /** Numbers of a vector that are drawn. */
 const MOST_NUMBERS = 16
 
@@ -37,6 +41,16 @@ export function gatesOf(session: Session, step: number): Gate[] {
   if (memory.kind === 'nondeterministic_stack') {
     const { transitions } = session.steps[step].state.memory!.shown!
     return TRANSITIONS.map((name, place) => ({ name, text: '', value: transitions[place] }))
+  }
+  if (memory.kind === 'delta_matrices') {
+    const steps = Number(memory.options.steps)
+    return layerHeads(memory).flatMap((name, head) => [...instruction.strength.subarray(head * steps, (head + 1) * steps)].map((value) => ({ name, text: 'strength', value })))
+  }
+  if (memory.kind === 'attention_weights') {
+    return Object.entries(session.model.memory!.weights(session.steps[step].state.memory!)).map(([name, weights]) => {
+      const best = weights.indexOf(Math.max(...weights))
+      return { name: headName(name), text: slotName(session, best), value: weights[best] }
+    })
   }
   const gates: Gate[] = []
   for (const head of memory.heads) {
@@ -83,7 +97,8 @@ export function cellsOf(session: Session, step: number, events: MemoryEvent[]): 
   if (!memory || !state) return []
   if (memory.kind in ACTIONS) return actionCells(session, step)
   const reads = new Set(events.filter(({ kind }) => kind === 'read').flatMap(({ origins }) => origins))
-  if (memory.kind === 'turing_tape' || memory.kind === 'dnc') {
+  if (memory.kind === 'delta_matrices') return matrixCells(session, step)
+  if (memory.kind === 'turing_tape' || memory.kind === 'dnc' || memory.kind === 'attention_weights') {
     const weights = session.model.memory!.weights(state)
     return Object.entries(weights).map(([name, each]) => {
       const best = each.indexOf(Math.max(...each))
@@ -91,10 +106,11 @@ export function cellsOf(session: Session, step: number, events: MemoryEvent[]): 
       const cells = Array.from({ length: Math.min(MOST_CELLS, each.length) }, (_, k): Cell => {
         const slot = first + k
         const here = each[slot] >= LEAST
-        const symbol = state.origins[slot] < 0 ? '' : ` ${session.symbolAt(state.origins[slot])}`
-        return { text: `${slot}${symbol}`, state: here ? (name.startsWith('read') ? 'read' : 'in') : '', strength: Math.max(0.25, each[slot]) }
+        // The input of a later step is shown where it is read, and not before.
+        const symbol = state.origins[slot] < 0 || (state.origins[slot] > step && !here) ? '' : ` ${session.symbolAt(state.origins[slot])}`
+        return { text: `${memory.kind === 'attention_weights' ? slot + 1 : slot}${symbol}`, state: here ? (name.startsWith('read') ? 'read' : 'in') : '', strength: Math.max(0.25, each[slot]) }
       })
-      return { name, cells }
+      return { name: headName(name), cells }
     })
   }
   if (memory.kind === 'rolling_tape') return rollingCells(session, step)
@@ -132,6 +148,18 @@ export function cellsOf(session: Session, step: number, events: MemoryEvent[]): 
   // What a deque's bottom loses stands after its last cell.
   const below = memory.kind === 'deque' ? left.filter((row) => row < before.origins.length / 2) : []
   return [{ name: '', cells: [...out(left.filter((row) => !below.includes(row)).slice(-2)), ...cells, ...out(below.slice(0, 2))] }]
+}
+
+/** How large each matrix is, as the root of the sum of its squares. */
+function matrixCells(session: Session, step: number): CellRow[] {
+  const memory = session.run.model.memory!
+  const { matrix } = session.steps[step].state.memory!.fields
+  const names = layerHeads(memory)
+  const size = matrix.length / names.length
+  return names.map((name, head) => {
+    const length = Math.sqrt(matrix.subarray(head * size, (head + 1) * size).reduce((sum, each) => sum + each * each, 0))
+    return { name, cells: [{ text: `size ${short(length)}`, state: 'read', strength: length / (1 + length) }] }
+  })
 }
 
 /** The likeliest tops, and where they were pushed. */
@@ -221,12 +249,13 @@ export class Flow {
   constructor(session: Session) {
     this.session = session
     const { memory, controller, output_read_vector: toOutput } = session.run.model
+    const isLayers = controller.kind !== '' && !(controller.kind in CONTROLLERS)
     const wire = (): HTMLElement => el('i', { class: 'wire', 'aria-hidden': 'true' })
     const node = (name: string, title: string, ...parts: (Node | string)[]): HTMLElement =>
       el('div', { class: `node ${name}` }, el('span', { class: 'title' }, title), ...parts)
     const nodes: HTMLElement[] = [
       node('input', 'Input', this.input), wire(),
-      node('controller', 'Controller', el('span', { class: 'small' }, CONTROLLERS[controller.kind] ?? controller.kind), this.units),
+      node('controller', isLayers ? 'Network' : 'Controller', el('span', { class: 'small' }, CONTROLLERS[controller.kind] ?? controller.kind), this.units),
     ]
     if (memory) {
       nodes.push(
@@ -236,7 +265,7 @@ export class Flow {
       )
     }
     const back = memory
-      ? el('div', { class: 'back' }, el('span', {}, `The read vector goes to the controller at the next step${toOutput ? ', and to the output at this step' : ''}.`))
+      ? el('div', { class: 'back' }, el('span', {}, isLayers ? 'Each layer has its own heads; its read vector goes to the next layer, and at the end to the output.' : `The read vector goes to the controller at the next step${toOutput ? ', and to the output at this step' : ''}.`))
       : null
     this.element = el(
       'figure', { class: `flow${memory ? '' : ' bare'}`, 'data-part': 'flow', 'aria-label': 'the data flow of this step' },
@@ -265,7 +294,8 @@ export class Flow {
     const events = eventsOf(this.session, step)
     const gates = gatesOf(this.session, step)
     this.gates.replaceChildren(...gates.slice(0, MOST_GATES).map(gateItem), ...(gates.length > MOST_GATES ? [el('li', {}, `and ${gates.length - MOST_GATES} more`)] : []))
-    this.cells.replaceChildren(...cellsOf(this.session, step, events).map(cellRow))
+    const rows = cellsOf(this.session, step, events)
+    this.cells.replaceChildren(...rows.slice(0, MOST_ROWS).map(cellRow), ...(rows.length > MOST_ROWS ? [el('span', { class: 'small' }, `and ${rows.length - MOST_ROWS} more`)] : []))
     if (this.cells.childElementCount === 0 || !this.cells.querySelector('.cell')) this.cells.replaceChildren(el('span', { class: 'small' }, 'empty'))
     paint(this.reads, each.state.readVector)
     const strongest = (kinds: string[]): number => Math.max(0, ...events.filter(({ kind }) => kinds.includes(kind)).map(({ weight }) => weight))
@@ -288,7 +318,7 @@ function captionOf(step: number, events: MemoryEvent[]): string {
 
 function gateItem({ name, text, value }: Gate): HTMLElement {
   const item = el('li', { class: value >= 0.5 ? 'on' : '' }, el('span', {}, [name, text].filter((part) => part).join(' ')), el('span', { class: 'number' }, short(value)))
-  item.style.setProperty('--share', value.toFixed(2))
+  item.style.setProperty('--share', Math.min(1, value).toFixed(2))
   return item
 }
 

@@ -61,6 +61,16 @@ export const INTRODUCTIONS: Record<string, [title: string, ...sentences: string[
     'A write adds a row with a new key; a read returns the rows whose keys have a large inner product with its key.',
     'With a tape, the read key can also be the key of the row after or before the one that was read last.',
   ],
+  delta_matrices: [
+    'DeltaNet and DeltaProduct', 'This network has no external memory; each head of a layer keeps a matrix that maps keys to values.',
+    'A write replaces a part of the value that the matrix holds for a key; a DeltaProduct writes several times at a step.',
+    'The head then multiplies its matrix by a query, and the next layer gets the result.',
+  ],
+  attention_weights: [
+    'Transformer', 'A Transformer has no external memory; it keeps a key and a value of each step that it has seen.',
+    'Each head of a layer compares a query with all keys, and so gives each step a weight.',
+    'The weights sum to 1, and the head returns the weighted mean of the values.',
+  ],
   none: [
     'No external memory', 'This network has no external memory.',
     'All its information is in the hidden units of the controller.', 'The output has no other source.',
@@ -89,8 +99,11 @@ export function termsOf(task: TaskData, kind: string): [string, string][] {
   if (task.answer_token !== null) terms.push(['input in the answer', `${task.inputs[task.answer_token]} at each step, not the network's own output`])
   if (['stack', 'queue', 'deque'].includes(kind)) terms.push(['push', 'stores a vector of the current step, with a strength'], ['pop', `removes the vector ${END[kind]}`])
   if (kind === 'nondeterministic_stack') terms.push(['weight of a run', 'the product of the weights of its transitions, which a head sets at each step'])
+  else if (kind === 'delta_matrices') terms.push(['strength', 'how much of the value of a key a write replaces; above 1 it goes beyond the new value'])
+  else if (kind === 'attention_weights') terms.push(['attention weight', 'the share of a step in what a head reads'])
   else if (kind !== 'none') terms.push(['gate', 'a number between 0 (no) and 1 (yes), set by a head'])
-  if (kind !== 'none') {
+  if (kind === 'delta_matrices' || kind === 'attention_weights') terms.push(['read vector', 'what all heads of all layers read at a step'])
+  else if (kind !== 'none') {
     const rows = kind in END ? `: vectors from ${START[kind]} on, until their strengths sum to 1;` : ';'
     terms.push(['read vector', `the output of the memory${rows} it goes to the controller at the next step`])
   }
@@ -148,6 +161,7 @@ export function tourOf(session: Session): Stop[] {
       }
     : { title: 'The distribution', part: 'outputs', step: last, text: `The bars are the probabilities of the output symbols. ${noChange}` }
   const ended = inAnswer ? '||| ends the source. ' : ''
+  const kept = `Each row of ${kind === 'delta_matrices' ? 'a matrix is a place of the keys, each column a place of the values' : 'the picture is a step, each column a head'}`
   const middle: Record<string, [Stop, Stop, Stop]> = {
     rows: [
       { title: 'Push', part: 'flow', step: writing, text: `The heads set the gates, and the push gate stores a vector of this step. ${happening(session, writing, ['push'])}` },
@@ -179,6 +193,16 @@ export function tourOf(session: Session): Stop[] {
       { title: 'The plane', part: 'memory', step: full, text: `${ended}Each dot is a row; a circle is a read head, a square a write head. A line is the path of a read head so far.` },
       { title: 'Read', part: 'flow', step: reading, text: `${kind === 'lie_access' ? 'The rows nearest to a read head' : 'The rows whose keys have the largest inner product with the read key'} get the largest weights. ${happening(session, reading, ['read'])}` },
     ],
+    matrices: [
+      { title: 'Write', part: 'flow', step: writing, text: `Each head replaces the value of a key in its matrix. ${happening(session, writing, ['write'])}` },
+      { title: 'The matrices', part: 'memory', step: full, text: `${kept}: blue above 0, orange below 0. The map shows the strength of each write at every step.` },
+      { title: 'Read', part: 'flow', step: reading, text: 'Each head multiplies its matrix by a query. The read vector has the results of all heads.' },
+    ],
+    attention: [
+      { title: 'Attention', part: 'flow', step: Math.min(1, last), text: `Each head gives the steps weights, and reads their mean. ${happening(session, Math.min(1, last), ['read'])}` },
+      { title: 'The weights of a step', part: 'memory', step: full, text: `${kept}. The list has the steps with the largest weights.` },
+      { title: 'The weights over time', part: 'memory', step: last, text: 'Each map has a column for each step, with the weights of one head. A diagonal means that the head looks back by a fixed distance.' },
+    ],
   }
   return [first, ...middle[form], lastStop]
 }
@@ -186,7 +210,7 @@ export function tourOf(session: Session): Stop[] {
 /** The form of the tour by the kind of memory, where it is no row of items with strengths. */
 const FORMS: Record<string, string> = {
   superposition_stack: 'cells', superposition_list: 'cells', turing_tape: 'tape', dnc: 'tape', rolling_tape: 'ring',
-  nondeterministic_stack: 'runs', lie_access: 'keys', random_access: 'keys',
+  nondeterministic_stack: 'runs', lie_access: 'keys', random_access: 'keys', delta_matrices: 'matrices', attention_weights: 'attention',
 }
 
 const CHANGES: Record<string, string> = {
@@ -205,7 +229,7 @@ function fullest(session: Session): number {
   session.steps.forEach(({ state }, step) => {
     if (!state.memory) return
     const { strengths, cells } = state.memory.fields
-    const held = state.memory.shown?.height ? state.memory.shown.height[0] : strengths ? strengths.reduce((sum, each) => sum + each, 0) : cells.reduce((sum, each) => sum + Math.max(0, each), 0)
+    const held = state.memory.shown?.height ? state.memory.shown.height[0] : strengths ? strengths.reduce((sum, each) => sum + each, 0) : (cells ?? Object.values(state.memory.fields)[0]).reduce((sum, each) => sum + Math.max(0, each), 0)
     if (held > most + 1e-6) [best, most] = [step, held]
   })
   return best

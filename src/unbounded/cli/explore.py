@@ -25,9 +25,9 @@ examples:
   unbounded explore RUN --export copy.html --no-open
 
 Type an input, press play, and see what the network pushes, pops, reads and outputs. The file
-contains the weights and everything else it needs. For a text, or a Transformer with a memory, it
-contains traces of some samples instead. It makes no requests and can be sent to others.
-A Transformer without a memory, DeltaNet, DeltaProduct and SRCN have no page.
+contains the weights and everything else it needs. For a text, a Transformer, a DeltaNet or a
+DeltaProduct it contains traces of some samples instead. It makes no requests and can be sent to
+others. The SRCN has no page.
 """
 #: File name of a run's page, in the run's folder, and of the built-in networks' page, in the
 #: current folder.

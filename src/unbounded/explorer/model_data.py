@@ -95,8 +95,8 @@ def _controller_data(layer: nn.Module) -> dict[str, Any]:
     if name is None:
         raise ConfigError(
             f"controller: the explorer page cannot run {type(controller).__name__}; it runs "
-            f"{', '.join(CONTROLLERS.values())}. `unbounded explore RUN` shows traces of a "
-            "Transformer with a memory, but not of one without"
+            f"{', '.join(CONTROLLERS.values())}, and shows traces of Transformer, DeltaNet and "
+            "DeltaProduct"
         )
     activation = controller.activation if isinstance(controller, ElmanController) else ""
     return {"kind": name, "activation": activation, "layers": 1, "skip_input": False}

@@ -33,7 +33,7 @@ def still_picture(model: MemoryModel, task: Task, batch: Batch, title: str) -> s
         batch: its first example is drawn, cut at 40 steps.
         title: the title.
     """
-    run = run_trace(model, task, _first(batch))
+    run = run_trace(model, task, _first(batch), detailed=True)
     trace = None if run is None else run.steps
     symbols = [task.input_vocabulary[token] for token in batch.inputs[0, :_MOST_STEPS].tolist()]
     symbols = symbols[: int(batch.lengths[0])]
@@ -82,6 +82,9 @@ def _first(batch: Batch) -> Batch:
 def _grid(trace: Trace) -> tuple[str, Tensor]:
     """The title of a memory's drawn quantity, and its values [T, N]."""
     arrays = trace.arrays
+    if trace.memory == "AttentionWeights":
+        mean = arrays["read_weights"][0].detach().mean(dim=(1, 2))
+        return "mean attention weight of each step, over all heads", mean
     for name, what in (
         ("strengths", "strength of each row after each step"),
         ("read_weights", "where the read head is after each step"),

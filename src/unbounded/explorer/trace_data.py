@@ -1,4 +1,4 @@
-"""Traces of a run for a page that does not run the network: of texts, and of Transformers."""
+"""Traces of a run for a page that does not run the network: of texts, and of blocks."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from unbounded.errors import ConfigError
 from unbounded.explorer.task_data import samples_of
 from unbounded.memories.as_data import memory_data
 from unbounded.models.memory_model import MemoryModel
-from unbounded.models.run_trace import run_trace
+from unbounded.models.run_trace import output_names, run_trace
 from unbounded.rnn import MemoryAttention
+from unbounded.rnn.blocks import BlockNetwork
 from unbounded.rnn.trace import RunTrace, trace_text
 from unbounded.tasks import Batch, LengthRange, Task, TextTask
 
@@ -23,7 +24,7 @@ _PARTS, _WORDS = 4, 60
 def has_only_traces(model: MemoryModel, task: Task) -> bool:
     """Whether a page shows traces, because it cannot run the network."""
     return isinstance(task, TextTask) or any(
-        isinstance(part, MemoryAttention) for part in model.modules()
+        isinstance(part, MemoryAttention | BlockNetwork) for part in model.modules()
     )
 
 
@@ -39,13 +40,14 @@ def traced_run(
     """The data to replay a model's memory on samples, or on the start of a text.
 
     Args:
-        model: a model with a memory.
+        model: a model with a memory, a Transformer, a DeltaNet or a DeltaProduct.
         task: its task.
         name, title: name and title in the page.
         seed, lengths, count: of the samples; for a text they have no effect.
     Raises:
-        ConfigError: the page does not support the model's memory.
+        ConfigError: the page does not support the model's memory, or it has none.
     """
+    layer = model.sequence.layer
     if isinstance(task, TextTask):
         batches = _parts(task)
         note = (
@@ -56,16 +58,15 @@ def traced_run(
         batches = [_batch_of(sample) for sample in samples_of(task, seed, lengths, count)]
         note = (
             "Traces of samples of the test split; the network itself, "
-            f"{type(model.sequence.layer).__name__}, is not in the page."
+            f"{type(layer).__name__}, is not in the page."
         )
     traces = _traces(model, task, batches)
     inputs = list(dict.fromkeys(symbol for trace in traces for symbol in trace.symbols))
-    outputs = [
-        symbol
-        for trace in traces
-        for symbol in (*trace.predicted, *trace.target)
-        if symbol is not None
-    ]
+    if traces[0].distribution is None:
+        texts = (text for trace in traces for text in (*trace.predicted, *trace.target))
+        outputs = list(dict.fromkeys(text for text in texts if text is not None))
+    else:
+        outputs = output_names(task)
     places = {symbol: place for place, symbol in enumerate(inputs)}
     samples = [
         {
@@ -83,9 +84,10 @@ def traced_run(
         "task": {
             "name": task.name,
             "layout": "stream",
-            "objective": task.objective,
+            # The outputs of bits are texts here, such as 0110.
+            "objective": "cross_entropy" if task.objective == "bits" else task.objective,
             "inputs": inputs,
-            "outputs": list(dict.fromkeys(outputs)),
+            "outputs": outputs,
             "before": [],
             "after": [],
             "source": [0, len(inputs)],
@@ -99,11 +101,16 @@ def traced_run(
         },
         "model": {
             "inputs": len(inputs),
-            "outputs": len(dict.fromkeys(outputs)),
+            "outputs": len(outputs),
             "input": "one_hot",
             "input_bits": 0,
             "read_only_token": None,
-            "controller": {"kind": "", "activation": "", "layers": 1, "skip_input": False},
+            "controller": {
+                "kind": type(layer).__name__ if isinstance(layer, BlockNetwork) else "",
+                "activation": "",
+                "layers": 1,
+                "skip_input": False,
+            },
             "memory": memory_data(traces[0].memory),
         },
         "weights": None,
@@ -135,8 +142,11 @@ def _traces(model: MemoryModel, task: Task, batches: list[Batch]) -> list[RunTra
     """Traces of the first example of each batch, each starting with an empty memory."""
     traces = []
     for batch in batches:
-        trace = run_trace(model, task, batch)
+        trace = run_trace(model, task, batch, detailed=True)
         if trace is None:
-            raise ConfigError("model: expected a memory, of which to show traces, got none")
+            raise ConfigError(
+                "model: expected a memory, attention or the delta rule, of which to show traces, "
+                f"got a {type(model.sequence.layer).__name__} without them"
+            )
         traces.append(trace)
     return traces

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from unbounded.errors import ConfigError, ShapeError
+from unbounded.memories.baseline_states import AttentionWeights, DeltaMatrices
 from unbounded.memories.core import Memory
 from unbounded.memories.dnc import DNC
 from unbounded.memories.lie_access import LieAccessMemory
@@ -43,6 +44,16 @@ KINDS: Final[dict[str, tuple[type[Memory[Any, Any]], tuple[str, ...]]]] = {
     "lie_access": (LieAccessMemory, ("width", "variant", "key_gate", "action_gate")),
     "random_access": (RandomAccessMemory, ("width", "key_size", "tape", "sharpening")),
 }  # fmt: skip
+#: The same for what a trace holds of a baseline.
+BASELINES: Final[dict[str, tuple[type[Memory[Any, Any]], tuple[str, ...]]]] = {
+    "delta_matrices": (
+        DeltaMatrices, ("layers", "num_heads", "head_size", "steps", "negative_eigenvalues"),
+    ),
+    "attention_weights": (
+        AttentionWeights, ("layers", "num_heads", "head_size", "positions"),
+    ),
+}  # fmt: skip
+_ALL: Final = KINDS | BASELINES
 #: Options of a Lie-access memory that are omitted from the data at their defaults.
 _LIE_DEFAULTS: Final = {
     "value_activation": "tanh", "gates": "sigmoid", "read_heads": 1, "write_heads": 1,
@@ -53,18 +64,18 @@ def memory_data(memory: Memory[Any, Any]) -> dict[str, Any]:
     """Describe a memory as plain data.
 
     Returns:
-        "kind", one of KINDS; "options" of its class on which a step depends; "heads", each with
-        name, shape, activation and whether it is a gate; "write_strengths".
+        "kind", one of KINDS or BASELINES; "options" of its class on which a step depends; "heads",
+        each with name, shape, activation and whether it is a gate; "write_strengths".
     Raises:
             ConfigError: a custom class or group, which has no name.
     """
-    kind = next((kind for kind, (known, _) in KINDS.items() if type(memory) is known), None)
+    kind = next((kind for kind, (known, _) in _ALL.items() if type(memory) is known), None)
     if kind is None:
         raise ConfigError(
             f"memory: the explorer cannot show a {type(memory).__name__}; it shows "
             f"{', '.join(KINDS)}. `unbounded actions` shows the gates of any memory"
         )
-    options = {name: getattr(memory, name) for name in KINDS[kind][1]}
+    options = {name: getattr(memory, name) for name in _ALL[kind][1]}
     # Omitted at their defaults, so that pages of older versions can still read memories without
     # them.
     if isinstance(memory, SuperpositionMemory):
@@ -104,10 +115,10 @@ def memory_from_data(data: Mapping[str, Any]) -> Memory[Any, Any]:
         ConfigError: there is no such kind, or its options are not those of its class.
     """
     kind = data.get("kind")
-    if not isinstance(kind, str) or kind not in KINDS:
-        raise ConfigError(f"memory: expected a kind of {', '.join(KINDS)}, got {kind!r}")
+    if not isinstance(kind, str) or kind not in _ALL:
+        raise ConfigError(f"memory: expected a kind of {', '.join(_ALL)}, got {kind!r}")
     try:
-        return KINDS[kind][0](**data["options"])
+        return _ALL[kind][0](**data["options"])
     except (TypeError, ValueError, LookupError) as error:
         raise ConfigError(f"memory {kind}: {error}") from error
 

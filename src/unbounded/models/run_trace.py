@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import torch
 from torch import Tensor
 
 from unbounded.memories import Memory
+from unbounded.memories.baseline_states import AttentionWeights, DeltaMatrices
 from unbounded.models.memory_model import MemoryModel
-from unbounded.rnn import MemoryAttention, MemoryRNN
+from unbounded.rnn import DeltaNet, DeltaProduct, MemoryAttention, MemoryRNN, Transformer
+from unbounded.rnn.deltanet import DeltaPart
 from unbounded.rnn.memory_attention import recorded
 from unbounded.rnn.read_only import trace_phases
 from unbounded.rnn.trace import RunTrace
+from unbounded.rnn.transformer import SelfAttention
 from unbounded.tasks import Batch, Task
 from unbounded.tasks.bit_tasks import BitTask
 
+#: Largest number of outputs whose distribution is recorded.
+MOST_OUTPUTS: Final = 256
 
-def run_trace(model: MemoryModel, task: Task, batch: Batch) -> RunTrace | None:
+
+def run_trace(
+    model: MemoryModel, task: Task, batch: Batch, *, detailed: bool = False
+) -> RunTrace | None:
     """Record inputs, predictions and instructions of a model on an example; None without a memory.
 
     Args:
@@ -27,16 +35,23 @@ def run_trace(model: MemoryModel, task: Task, batch: Batch) -> RunTrace | None:
         task: names the symbols and gives the targets.
         batch: its first example is traced. Each step gets the example's input, also where a
             generating model would be fed its own prediction.
+        detailed: whether to record also the distribution over at most MOST_OUTPUTS outputs (but not
+            over bits), and of a DeltaNet, DeltaProduct or Transformer without a memory its matrices
+            or attention weights.
     """
     steps = int(batch.lengths[0])
     tokens, targets, mask = (part[0, :steps] for part in batch[:3])
     with torch.no_grad():
-        recorded = _recorded(model, tokens.unsqueeze(0).to(next(model.parameters()).device))
+        inputs = tokens.unsqueeze(0).to(next(model.parameters()).device)
+        recorded = _recorded(model, inputs)
+        if recorded is None and detailed:
+            recorded = _recorded_baseline(model, inputs)
         if recorded is None:
             return None
         hidden, memory, initial, instructions = recorded
-        predicted, probability = _predictions(task, model.sequence.logits(hidden)[0].cpu())
-    names = [_named(task, number) for number in range(_outputs(task))]
+        logits = model.sequence.logits(hidden)[0].cpu()
+    predicted, probability = _predictions(task, logits)
+    names = output_names(task)
     heights = task.heights(tokens.unsqueeze(0))
     triples = list(zip(predicted.tolist(), targets.tolist(), mask.tolist(), strict=True))
     return RunTrace(
@@ -51,6 +66,7 @@ def run_trace(model: MemoryModel, task: Task, batch: Batch) -> RunTrace | None:
         initial=initial,
         instructions=instructions,
         heights=None if heights is None else heights[0].tolist(),
+        distribution=_distribution(task, logits) if detailed else None,
     )
 
 
@@ -89,6 +105,38 @@ def _recorded_attention(model: MemoryModel, inputs: Tensor) -> _Recorded | None:
     return _named_fields(hidden, attention.memory, initial, [field[0] for field in instructions])
 
 
+def _recorded_baseline(model: MemoryModel, inputs: Tensor) -> _Recorded | None:
+    """The same for the attention or the delta rule of a layer; None if it has neither."""
+    layer = model.sequence.layer
+    if not isinstance(layer, Transformer | DeltaNet | DeltaProduct):
+        return None
+    parts = [m for m in layer.modules() if isinstance(m, SelfAttention | DeltaPart)]
+    steps: list[tuple[Tensor, ...]] = []
+
+    def record(part: Any, arguments: tuple[Any, ...], _output: object) -> None:
+        steps.append(part.instructions(*arguments))
+
+    hooks = [part.register_forward_hook(record) for part in parts]
+    try:
+        hidden, _ = model.sequence.hidden(inputs)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    if not steps:
+        return None
+    # [1, T, heads, ...] of each layer to [T, layers, heads, ...]
+    given = [torch.stack(fields, dim=2)[0] for fields in zip(*steps, strict=True)]
+    memory = _baseline_state(parts[0], given)
+    return _named_fields(hidden, memory, memory.initial_state(1, given[0].dtype), given)
+
+
+def _baseline_state(part: SelfAttention | DeltaPart, given: Sequence[Tensor]) -> Memory[Any, Any]:
+    layers, heads, last = given[0].shape[1:]
+    if isinstance(part, SelfAttention):
+        return AttentionWeights(layers, heads, given[1].shape[-1], positions=last)
+    return DeltaMatrices(layers, heads, last, part.steps, part.negative_eigenvalues)
+
+
 def _named_fields(
     hidden: Tensor, memory: Memory[Any, Any], initial: Any, given: Sequence[Tensor]
 ) -> _Recorded:
@@ -112,6 +160,21 @@ def _predictions(task: Task, logits: Tensor) -> tuple[Tensor, Tensor]:
         return predicted, torch.sigmoid(logits.abs()).prod(dim=-1)
     probabilities, predicted = torch.softmax(logits, dim=-1).max(dim=-1)
     return predicted, probabilities
+
+
+def _distribution(task: Task, logits: Tensor) -> Tensor | None:
+    """The probability of each output, [T, V]; None for bits and for many outputs."""
+    if task.objective == "bits" or _outputs(task) > MOST_OUTPUTS:
+        return None
+    if task.objective == "binary":
+        yes = torch.sigmoid(logits[:, 0])
+        return torch.stack([1 - yes, yes], dim=-1)
+    return torch.softmax(logits, dim=-1)
+
+
+def output_names(task: Task) -> list[str]:
+    """The outputs of a task as texts, in the order of their numbers."""
+    return [_named(task, number) for number in range(_outputs(task))]
 
 
 def _outputs(task: Task) -> int:

@@ -125,6 +125,21 @@ class _Convolution(nn.Conv1d):
         return convolved(input, self.taps())
 
 
+def split_mixed(
+    mixed: Tensor, steps: int, heads: int, dtype: torch.dtype
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Queries [B, heads, T, D], and keys and values [B, heads, T, n, D], of silu(mixed).
+
+    Args:
+        mixed: [B, T, C], as for `delta_rule_of_mixed`. steps: n. heads: of D numbers each.
+        dtype: of the results. Queries and keys have norm 1.
+    """
+    # [B, heads, T, 1 + 2 n, D]
+    parts = F.silu(mixed).unflatten(-1, (1 + 2 * steps, heads, -1)).permute(0, 3, 1, 2, 4)
+    query, key, value = parts.to(dtype).split([1, steps, steps], dim=3)
+    return _of_norm_1(query.squeeze(3)), _of_norm_1(key), value
+
+
 def delta_rule_of_mixed(mixed: Tensor, strengths: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
     """Run the delta rule on silu(mixed), with queries and keys of norm 1.
 
@@ -135,14 +150,10 @@ def delta_rule_of_mixed(mixed: Tensor, strengths: Tensor, state: Tensor) -> tupl
         o of every token, [B, T, heads, D], and the last state.
     """
     steps, heads = strengths.shape[2:]
-    # [B, heads, T, 1 + 2 n, D]
-    parts = F.silu(mixed).unflatten(-1, (-1, heads, state.shape[-1])).permute(0, 3, 1, 2, 4)
-    query, key, value = parts.to(state.dtype).split([1, steps, steps], dim=3)
     by_head = strengths.to(state.dtype).permute(0, 3, 1, 2)
     with without_autocast(mixed.device):
-        read, state = delta_rule(
-            _of_norm_1(query.squeeze(3)), _of_norm_1(key), value, by_head, state
-        )
+        query, key, value = split_mixed(mixed, steps, heads, state.dtype)
+        read, state = delta_rule(query, key, value, by_head, state)
     return read.transpose(1, 2), state
 
 
@@ -228,16 +239,41 @@ class DeltaPart(SequencePart):
     ) -> tuple[Tensor, DeltaState]:
         """Run over a chunk; see `SequencePart.forward`."""
         matrix, recent = state
-        strengths = torch.sigmoid(self.strengths(x)) * (2 if self.negative_eigenvalues else 1)
-        if lengths is not None:
-            steps = torch.arange(x.shape[1], device=x.device)
-            strengths = torch.where((steps < lengths.unsqueeze(1)).unsqueeze(-1), strengths, 0)
-        by_head = strengths.unflatten(-1, (-1, self.num_heads))
+        by_head = self._strengths(x, lengths)
         projected = self.projections(x)
         recent = recent.to(projected.dtype)
         read, matrix = self._run(projected, recent, by_head, matrix)
         output: Tensor = self.output(self.norm(read).flatten(2))
         return output, DeltaState(matrix, self._last_inputs(projected, recent, lengths))
+
+    def instructions(
+        self, x: Tensor, state: DeltaState, lengths: Tensor | None
+    ) -> tuple[Tensor, ...]:
+        """What each head does at each step, by the reference.
+
+        Args:
+            x, state, lengths: as for a call.
+        Returns:
+            queries [B, T, heads, D], keys and values [B, T, heads, n, D], strengths
+            [B, T, heads, n].
+        """
+        projected = self.projections(x)
+        if self.convolution is not None:
+            recent = state.recent.to(projected.dtype)
+            projected = self.convolution(torch.cat([recent, projected], dim=1))
+        dtype = state.matrix.dtype
+        parts = split_mixed(projected, self.steps, self.num_heads, dtype)
+        strengths = self._strengths(x, lengths).transpose(2, 3).to(dtype)
+        return (*(part.transpose(1, 2) for part in parts), strengths)
+
+    def _strengths(self, x: Tensor, lengths: Tensor | None) -> Tensor:
+        """The strengths of each step and head, [B, T, n, heads]; 0 beyond the lengths."""
+        strengths = torch.sigmoid(self.strengths(x)) * (2 if self.negative_eigenvalues else 1)
+        if lengths is not None:
+            steps = torch.arange(x.shape[1], device=x.device)
+            strengths = torch.where((steps < lengths.unsqueeze(1)).unsqueeze(-1), strengths, 0)
+        by_head: Tensor = strengths.unflatten(-1, (-1, self.num_heads))
+        return by_head
 
     def _run(
         self, projected: Tensor, recent: Tensor, strengths: Tensor, matrix: Tensor

@@ -239,6 +239,7 @@ class RunTrace:
         memory: the memory. initial: its state before the first step, by field, without a batch.
         instructions: by head, [T, ...].
         heights: height of the path after each step; None for a task without paths.
+        distribution: probability of each output at each step, [T, V]; None if it is not recorded.
     """
 
     task: str
@@ -252,6 +253,7 @@ class RunTrace:
     initial: Mapping[str, Tensor]
     instructions: Mapping[str, Tensor]
     heights: Sequence[int] | None = None
+    distribution: Tensor | None = None
 
     @cached_property
     def steps(self) -> Trace:
@@ -311,6 +313,9 @@ def trace_text(trace: RunTrace) -> str:
             name: packed(field, encodings[name]) for name, field in trace.instructions.items()
         },
     }
+    # Omitted where it is not recorded, as in the traces of older versions.
+    if trace.distribution is not None:
+        data["distribution"] = packed(trace.distribution, "float16")
     return json.dumps(data, allow_nan=False)
 
 
@@ -371,6 +376,13 @@ def _checked(data: Mapping[str, Any]) -> RunTrace:
     shapes = {name: tuple(field.shape) for name, field in blocks["instructions"].items()}
     if shapes != expected:
         raise ValueError(f"instructions: expected {expected}, got {shapes}")
+    distribution = None
+    if "distribution" in data:
+        distribution = unpacked("distribution", data["distribution"])
+        if distribution.dim() != 2 or len(distribution) != steps:
+            raise ValueError(
+                f"distribution: expected ({steps}, outputs), got {tuple(distribution.shape)}"
+            )
     fields = [field.name for field in memory.state_fields]
     if sorted(blocks["initial"]) != sorted(fields):
         raise ValueError(f"initial: expected {', '.join(fields)}")
@@ -382,4 +394,5 @@ def _checked(data: Mapping[str, Any]) -> RunTrace:
         initial=blocks["initial"],
         instructions=blocks["instructions"],
         heights=heights,
+        distribution=distribution,
     )

@@ -127,10 +127,15 @@ def _attend(
             query, keys, values, mask, dropout_p=dropout, is_causal=mask is None
         )
     # Torch's function has no rules for torch.func and forward mode.
+    return F.dropout(_weights(query, keys, mask), dropout) @ values
+
+
+def _weights(query: Tensor, keys: Tensor, mask: Tensor | None) -> Tensor:
+    """The softmax of scores plus `mask`, [B, heads, T, P + T]; see `_attend`."""
     scores = query @ keys.transpose(-1, -2) / math.sqrt(query.shape[-1])
     if mask is None:
         mask = torch.full(scores.shape[-2:], -math.inf, device=query.device).triu(1)
-    return F.dropout((scores + mask).softmax(dim=-1), dropout) @ values
+    return (scores + mask).softmax(dim=-1)
 
 
 #: The least number of steps in a part of a long sequence, if the attention has a window.
@@ -222,9 +227,33 @@ class SelfAttention(SequencePart):
             outputs.append(output)
         return torch.cat(outputs, dim=1), state
 
+    def instructions(
+        self, x: Tensor, state: AttentionState, lengths: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """What each head reads at each step.
+
+        Args:
+            x, state, lengths: as for a call; the state has P earlier steps.
+        Returns:
+            weights [B, T, heads, P + T], without dropout, and the means of the values
+            [B, T, heads, D].
+        """
+        query, keys, values, mask = self._projected(x, AttentionState(*state), lengths)
+        weights = _weights(query, keys, mask)
+        return weights.transpose(1, 2), (weights @ values).transpose(1, 2)
+
     def _run(
         self, x: Tensor, state: AttentionState, lengths: Tensor | None
     ) -> tuple[Tensor, AttentionState]:
+        query, keys, values, mask = self._projected(x, state, lengths)
+        mixed = _attend(query, keys, values, mask, self.dropout if self.training else 0.0)
+        output: Tensor = self.output(mixed.transpose(1, 2).flatten(2))
+        return output, self._next_state(state, keys, values, lengths)
+
+    def _projected(
+        self, x: Tensor, state: AttentionState, lengths: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+        """Queries, keys and values [B, heads, .., D], and the mask; see `_attend`."""
         query, key, value = (self._split(part) for part in self.projections(x).chunk(3, dim=-1))
         if self.positions == "rotary":
             places = (state.steps.unsqueeze(1) + torch.arange(x.shape[1], device=x.device)).to(
@@ -233,15 +262,12 @@ class SelfAttention(SequencePart):
             query, key = rotated(query, places), rotated(key, places)
         keys = torch.cat([self._split(state.keys).to(key.dtype), key], dim=2)
         values = torch.cat([self._split(state.values).to(value.dtype), value], dim=2)
-        dropout = self.dropout if self.training else 0.0
         mask = None
         if not self._is_plain(state):
             distances, allowed = self._distances(x.shape[1], state, lengths)
             query, bias = self._with_bias(query, distances)
             mask = bias.masked_fill(~allowed.unsqueeze(1), -math.inf)
-        mixed = _attend(query, keys, values, mask, dropout)
-        output: Tensor = self.output(mixed.transpose(1, 2).flatten(2))
-        return output, self._next_state(state, keys, values, lengths)
+        return query, keys, values, mask
 
     def _is_plain(self, state: AttentionState) -> bool:
         """Whether torch's causal mask is the only mask that a chunk needs. Padding comes last."""

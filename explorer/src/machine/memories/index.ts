@@ -1,5 +1,7 @@
 // The memories by the name that a page gives.
 
+import { attentionWeights } from './attention_weights.ts'
+import { deltaMatrices } from './delta_matrices.ts'
 import { deque } from './deque.ts'
 import { dnc } from './dnc.ts'
 import { lieAccess } from './lie_access.ts'
@@ -25,4 +27,6 @@ export const MEMORIES: Record<string, MemoryMaker> = {
   nondeterministic_stack: nondeterministicStack,
   lie_access: lieAccess,
   random_access: randomAccess,
+  delta_matrices: deltaMatrices,
+  attention_weights: attentionWeights,
 }

@@ -38,6 +38,12 @@ export function fieldsOf(initial: Record<string, Tensor>): Record<string, Vector
   return fields
 }
 
+/** The names of the heads of all layers, in their order. */
+export function layerHeads(data: MemoryData): string[] {
+  const [layers, heads] = [optionOf(data, 'layers'), optionOf(data, 'num_heads')]
+  return Array.from({ length: layers * heads }, (_, k) => `layer ${Math.floor(k / heads) + 1} head ${(k % heads) + 1}`)
+}
+
 /** The names of the heads of one kind, with numbers where there are several. */
 export function headNames(who: 'read' | 'write', count: number): string[] {
   return Array.from({ length: count }, (_, head) => (count > 1 ? `${who} head ${head + 1}` : `${who} head`))

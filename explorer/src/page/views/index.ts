@@ -1,6 +1,7 @@
 // The views by the name of the memory.
 
 import { automatonView } from './automaton.ts'
+import { matricesView } from './matrices.ts'
 import { noView } from './none.ts'
 import { planeView } from './plane.ts'
 import { rollingView } from './rolling.ts'
@@ -22,4 +23,6 @@ export const VIEWS: Record<string, ViewMaker> = {
   nondeterministic_stack: automatonView,
   lie_access: planeView,
   random_access: planeView,
+  delta_matrices: matricesView,
+  attention_weights: tapeView,
 }
