@@ -63,7 +63,7 @@ export class App {
     )
     const training = trainingTab(data)
     const tabs = training ? this.tabs(watch, training) : null
-    root.replaceChildren(el('h1', {}, data.title), ...(tabs ? [tabs] : []), watch, ...(training ? [training] : []), help())
+    root.replaceChildren(el('h1', {}, data.title), ...(tabs ? [tabs] : []), watch, ...(training ? [training] : []), help(data))
     document.title = `${data.title} – unbounded`
     document.addEventListener('keydown', (event) => this.pressed(event))
     window.addEventListener('hashchange', () => {
@@ -284,8 +284,9 @@ function secondOf({ runs }: PageData): number | null {
   return isCourse ? runs.length - 1 : null
 }
 
-function help(): HTMLElement {
+function help({ runs }: PageData): HTMLElement {
   const keys = [['Space', 'play or pause'], ['← →', 'a step back, a step on'], ['Home End', 'to the start, to the end'], ['[ ]', 'slower, faster']]
   const rows = keys.map(([key, text]) => el('div', {}, el('dt', {}, key), el('dd', {}, text)))
-  return el('footer', {}, el('dl', { class: 'keys' }, ...rows), el('p', { class: 'faint' }, 'The network runs in this page; nothing is sent or fetched.'))
+  const source = runs.some((run) => run.weights) ? 'The network runs in this page' : 'The steps were recorded'
+  return el('footer', {}, el('dl', { class: 'keys' }, ...rows), el('p', { class: 'faint' }, `${source}; nothing is sent or fetched.`))
 }
