@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter, defaultdict
 from functools import cache
@@ -66,6 +67,38 @@ def test_every_string_is_of_its_language(language):
         assert [task.input_vocabulary[t] for t in inputs[:steps].tolist()] == ["<s>", *source]
         assert [task.output_vocabulary[t] for t in targets[:steps].tolist()] == [*source, "</s>"]
         assert int(mask.sum()) == int(steps) == len(source) + 1
+
+
+@pytest.mark.parametrize("language", sorted(set(LANGUAGES) - {"hardest_cfl"}))
+def test_short_strings_are_the_strings_of_the_rule(language):
+    source = LANGUAGES[language](2)
+    task = make_task("stack_language", language=language)
+    symbols = task.input_vocabulary[1:]
+    marks = {"marked_reversal": 1, "marked_copy": 1, "marked_reverse_and_copy": 2}
+    for length in range(1, 9):
+        expected = []
+        for tokens in itertools.product(range(len(symbols)), repeat=length):
+            text = "".join(symbols[token] for token in tokens)
+            if text.count("#") != marks.get(language, text.count("#")):
+                continue
+            if language == "count_and_copy" and (length % 3 or "#" in thirds(text)[0]):
+                continue
+            if language == "unmarked_copy_different_alphabets" and (
+                length % 2 or {*text[: length // 2]} - {*"01"} or {*text[length // 2 :]} & {*"01"}
+            ):
+                continue
+            if RULES[language](text):
+                expected.append(tokens)
+        assert source.has(length) == bool(expected)
+        if not expected:
+            continue
+        logs = source.log_probabilities(np.array(expected, dtype=np.int64))
+        assert np.isfinite(logs).all()
+        assert np.exp(logs).sum() == pytest.approx(1.0)
+        drawn = task.examples(1, "train", 0, 50, LengthRange(length, length))
+        assert {one.source for one in drawn} <= {
+            tuple(symbols[token] for token in tokens) for tokens in expected
+        }
 
 
 def weights_by_enumeration(rules, start, length):
