@@ -22,6 +22,10 @@ QUESTIONS = [
     "stack_manipulation",
     "duplicate_string",
     "bucket_sort",
+    "missing_duplicate_string",
+    "next_parity",
+    "next_cycle_navigation",
+    "next_modular_arithmetic",
 ]
 
 
@@ -30,12 +34,11 @@ def judge(predicted, targets, mask):
 
 
 @pytest.mark.parametrize("name", QUESTIONS)
-@pytest.mark.parametrize("lengths", ["1:40", "480:500"])
+@pytest.mark.parametrize("lengths", [None, LengthRange(480, 500)])
 def test_answers_are_exact(name, lengths):
     model, task = CONSTRUCTIONS[name](), make_task(name)
-    found = score(
-        model, task, seed=1, split="test", lengths=LengthRange.parse(lengths), count=60, judge=judge
-    )
+    lengths = lengths or task.train_lengths
+    found = score(model, task, seed=1, split="test", lengths=lengths, count=60, judge=judge)
     assert found.correct == 60
 
 

@@ -6,6 +6,7 @@ tests and figures. docs/constructions.md explains one of them line by line.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from unbounded.constructions.addition import binary_addition
@@ -60,6 +61,10 @@ CONSTRUCTIONS: Final[dict[str, Callable[..., MemoryModel]]] = {
     "stack_manipulation": stack_manipulation,
     "duplicate_string": duplicate_string,
     "bucket_sort": bucket_sort,
+    "missing_duplicate_string": partial(parity_check, "missing_duplicate_string"),
+    "next_parity": partial(parity_check, "next_parity"),
+    "next_cycle_navigation": partial(cycle_navigation, "next_cycle_navigation"),
+    "next_modular_arithmetic": partial(modular_arithmetic, "next_modular_arithmetic"),
     "word_problem": word_problem,
     "flare": flare,
 }

@@ -78,24 +78,37 @@ def automaton(
 
 
 def _question(
-    name: str, step: Callable[[Any, int], Any], answer: Callable[[Any], int], start: Hashable
+    name: str,
+    step: Callable[[Any, int], Any],
+    answer: Callable[[Any], int],
+    start: Hashable,
+    rule: str | None = None,
 ) -> MemoryModel:
-    """An automaton whose state at the answer token determines the answer."""
-    task = make_task(name)
+    """An automaton whose state at the answer token determines the answer.
+
+    Args:
+        name: of the task.
+        step: state, source symbol -> the next state; None for the dead state.
+        answer: state at the answer token -> the number of the answer.
+        start: the first state.
+        rule: the task that numbers the symbols; None for the same. `name` may have more symbols.
+    """
+    task, numbered = make_task(name), make_task(rule or name)
     assert isinstance(task, QuestionTask)
-    classes, asked = len(task.output_vocabulary), task.answer_token
+    assert isinstance(numbered, QuestionTask)
+    sources, answers = len(numbered.source_vocabulary), numbered.output_vocabulary
 
     def outputs(state: Any, symbol: int) -> list[float]:
-        if symbol != asked:
-            return [0.0] * classes
-        return [float(place == answer(state)) for place in range(classes)]
+        if symbol != task.answer_token:
+            return [0.0] * len(task.output_vocabulary)
+        return [float(output == answers[answer(state)]) for output in task.output_vocabulary]
 
     return automaton(
         task.input_vocabulary,
         start,
-        lambda state, symbol: None if symbol == asked else step(state, symbol),
+        lambda state, symbol: step(state, symbol) if symbol < sources else None,
         outputs,
-        classes,
+        len(task.output_vocabulary),
     )
 
 
@@ -112,23 +125,40 @@ def even_pairs() -> MemoryModel:
 _NOTHING = ()
 
 
-def parity_check() -> MemoryModel:
-    """Remember the parity."""
-    return _question("parity_check", lambda state, bit: state ^ bit, lambda state: int(state), 0)
+def parity_check(task: str = "parity_check") -> MemoryModel:
+    """Remember the parity.
 
+    In missing_duplicate_string each bit of w w occurs twice, so the parity is the hidden bit.
 
-def cycle_navigation() -> MemoryModel:
-    """Remember the place."""
+    Args:
+        task: parity_check, next_parity or missing_duplicate_string.
+    """
     return _question(
-        "cycle_navigation",
-        lambda place, move: (place + move - 1) % MODULUS,
-        lambda place: int(place),
-        0,
+        task, lambda state, symbol: state ^ (symbol == 1), lambda state: int(state), False
     )
 
 
-def modular_arithmetic() -> MemoryModel:
-    """Remember the sum, the product that is added to it, and the last operator."""
+def cycle_navigation(task: str = "cycle_navigation") -> MemoryModel:
+    """Remember the place.
+
+    Args:
+        task: cycle_navigation or next_cycle_navigation.
+    """
+    return _question(
+        task,
+        lambda place, move: (place + move - 1) % MODULUS,
+        lambda place: int(place),
+        0,
+        "cycle_navigation",
+    )
+
+
+def modular_arithmetic(task: str = "modular_arithmetic") -> MemoryModel:
+    """Remember the sum, the product that is added to it, and the last operator.
+
+    Args:
+        task: modular_arithmetic or next_modular_arithmetic.
+    """
 
     def step(state: Any, symbol: int) -> Any:
         total, product, operator = state
@@ -145,10 +175,11 @@ def modular_arithmetic() -> MemoryModel:
         return (total, (symbol if operator == MODULUS else -symbol) % MODULUS, None)
 
     return _question(
-        "modular_arithmetic",
+        task,
         step,
         lambda state: (state[0] + state[1]) % MODULUS,
         (0, 0, MODULUS),
+        "modular_arithmetic",
     )
 
 
