@@ -26,6 +26,7 @@ from unbounded.constructions.automata import (
 )
 from unbounded.constructions.brackets import dyck
 from unbounded.constructions.counting import anb2n, anbmc_sum, anbmcndm, anbn, anbncn, anbncndn
+from unbounded.constructions.guessing import unmarked_reversal
 from unbounded.constructions.memorization import memorization
 from unbounded.constructions.places import (
     anbn_on_tape,
@@ -101,5 +102,6 @@ __all__ = [
     "reversal_on_tape",
     "reverse_string",
     "stack_manipulation",
+    "unmarked_reversal",
     "word_problem",
 ]

@@ -11,6 +11,7 @@ from typing import Any
 
 from unbounded.constructions.assembly import LOGIT, ONE, Terms, Unit, assemble, either, is_on
 from unbounded.constructions.counting import on_stacks
+from unbounded.constructions.guessing import unmarked_reversal
 from unbounded.errors import ConfigError
 from unbounded.models.memory_model import MemoryModel
 from unbounded.tasks import QuestionTask, Recognition, WordProblem, make_task
@@ -204,13 +205,15 @@ def word_problem(group: str = "S3") -> MemoryModel:
 
 
 def flare(language: str = "parity") -> MemoryModel:
-    """Recognise a regular language of FLaRe by its automaton.
+    """Recognise a language of FLaRe: a regular one by its automaton, or w w^R.
 
     Args:
-        language: one of the seven regular ones.
+        language: one of the seven regular ones, or unmarked_reversal (see `unmarked_reversal`).
     Raises:
-        ConfigError: there is no such language, or it is not regular.
+        ConfigError: there is no such language, or no network for it.
     """
+    if language == "unmarked_reversal":
+        return unmarked_reversal()
     task = make_task("flare", language=language)
     assert isinstance(task, Recognition)
     machine = task.language
