@@ -36,6 +36,10 @@ from unbounded.constructions.places import (
     reversal_on_tape,
 )
 from unbounded.constructions.product import anbmc_product
+from unbounded.constructions.reflections import (
+    parity_by_deltanet,
+    word_problem_by_deltaproduct,
+)
 from unbounded.constructions.transduction import bigram_flip, copy, reversal
 from unbounded.models.memory_model import MemoryModel
 
@@ -96,6 +100,7 @@ __all__ = [
     "flare",
     "memorization",
     "modular_arithmetic",
+    "parity_by_deltanet",
     "parity_check",
     "reversal",
     "reversal_by_keys",
@@ -104,4 +109,5 @@ __all__ = [
     "stack_manipulation",
     "unmarked_reversal",
     "word_problem",
+    "word_problem_by_deltaproduct",
 ]
