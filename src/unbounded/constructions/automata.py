@@ -268,6 +268,49 @@ def duplicate_string() -> MemoryModel:
     return assemble(task.input_vocabulary, {"name": "queue", "width": 2}, units, heads, logits)
 
 
+def odds_first(variant: str = "paper") -> MemoryModel:
+    """Answer one half of the symbols, then the other, with a queue of pairs.
+
+    Every second symbol is pushed, together with the symbol before it. At each answer token, the
+    pair in front gives its second symbol and is popped. Its first symbol is pushed again, and waits
+    for its turn behind all pairs. A symbol that no other follows waits in the controller.
+
+    Args:
+        variant: as for the task: the odd symbols are pushed in "paper", the even ones in "code".
+    Raises:
+        ChoiceError: there is no such variant.
+    """
+    task = make_task("odds_first", variant=variant)
+    bits, asked = (0, 1), f"x:{ANSWER}"
+    some = either([f"x:{bit}" for bit in bits])
+    pushed, waits = ("odd", "even") if variant == "paper" else ("even", "odd")
+    units = {"asked": Unit({asked: 1.0}), "odd": Unit({**some, "odd": -1.0})}
+    for bit in bits:
+        symbol = f"x:{bit}"
+        units[f"odd{bit}"] = Unit({symbol: 1.0, "odd": -1.0})
+        units[f"even{bit}"] = Unit({symbol: 1.0, "odd": 1.0}, above=1.5)
+        units[f"last{bit}"] = Unit({asked: 1.0, f"{waits}{bit}": 1.0, f"last{bit}": 1.0}, above=1.5)
+        units[f"earlier{bit}"] = Unit({**some, f"{waits}{bit}": 1.0}, above=1.5)
+        units[f"again{bit}"] = Unit({asked: 1.0, "r:0": 1.0, "r:1": 1.0, f"r:{2 + bit}": 1.0}, 2.5)
+    # First the second symbol of a pair, then a first symbol, then the last symbol.
+    sign = {1: 1.0, 0: -1.0}
+    units["say1"] = Unit(
+        {f"r:{bit}": 4.0 * sign[bit] for bit in bits}
+        | {f"r:{2 + bit}": 2.0 * sign[bit] for bit in bits}
+        | {f"{name}{bit}": sign[bit] for name in (waits, "last") for bit in bits}
+    )
+    heads: dict[str, list[Terms]] = {
+        "value": [
+            *({f"{pushed}{bit}": 1.0} for bit in bits),
+            *({f"earlier{bit}": 1.0, f"again{bit}": 1.0} for bit in bits),
+        ],
+        "push": [{ONE: -1.0} | {f"{name}{bit}": 2.0 for name in (pushed, "again") for bit in bits}],
+        "pop": [is_on("asked")],
+    }
+    logits: list[Terms] = [{ONE: 0.5}, {"say1": 1.0}]
+    return assemble(task.input_vocabulary, {"name": "queue", "width": 4}, units, heads, logits)
+
+
 def bucket_sort() -> MemoryModel:
     """Count each symbol on its own stack; the answer pops from the first non-empty stack."""
     task = make_task("bucket_sort")
