@@ -28,6 +28,7 @@ from unbounded.constructions.automata import (
 from unbounded.constructions.brackets import dyck
 from unbounded.constructions.counting import anb2n, anbmc_sum, anbmcndm, anbn, anbncn, anbncndn
 from unbounded.constructions.guessing import unmarked_reversal
+from unbounded.constructions.language_models import stack_language
 from unbounded.constructions.memorization import memorization
 from unbounded.constructions.places import (
     anbn_on_tape,
@@ -76,6 +77,7 @@ CONSTRUCTIONS: Final[dict[str, Callable[..., MemoryModel]]] = {
     "next_modular_arithmetic": partial(modular_arithmetic, "next_modular_arithmetic"),
     "word_problem": word_problem,
     "flare": flare,
+    "stack_language": stack_language,
 }
 
 __all__ = [
@@ -112,6 +114,7 @@ __all__ = [
     "reversal_by_keys",
     "reversal_on_tape",
     "reverse_string",
+    "stack_language",
     "stack_manipulation",
     "unmarked_reversal",
     "word_problem",
