@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from unbounded.constructions import CONSTRUCTIONS
-from unbounded.errors import ConfigError
+from unbounded.errors import ChoiceError, ConfigError
 from unbounded.evaluation import score
 from unbounded.evaluation.metric_sets.answer_scores import answer_scores
 from unbounded.tasks import LengthRange, make_task
@@ -22,6 +22,11 @@ QUESTIONS = [
     "stack_manipulation",
     "duplicate_string",
     "bucket_sort",
+    "odds_first",
+    "missing_duplicate_string",
+    "next_parity",
+    "next_cycle_navigation",
+    "next_modular_arithmetic",
 ]
 
 
@@ -30,13 +35,21 @@ def judge(predicted, targets, mask):
 
 
 @pytest.mark.parametrize("name", QUESTIONS)
-@pytest.mark.parametrize("lengths", ["1:40", "480:500"])
+@pytest.mark.parametrize("lengths", [None, LengthRange(480, 500)])
 def test_answers_are_exact(name, lengths):
     model, task = CONSTRUCTIONS[name](), make_task(name)
-    found = score(
-        model, task, seed=1, split="test", lengths=LengthRange.parse(lengths), count=60, judge=judge
-    )
+    lengths = lengths or task.train_lengths
+    found = score(model, task, seed=1, split="test", lengths=lengths, count=60, judge=judge)
     assert found.correct == 60
+
+
+def test_both_variants_of_odds_first_answer_every_short_source():
+    for variant in ("paper", "code"):
+        model, task = CONSTRUCTIONS["odds_first"](variant), make_task("odds_first", variant=variant)
+        findings = list(findings_of(model, task, VerifyOptions(most=7, times=())))
+        assert [finding.correct for finding in findings] == [2**length for length in range(1, 8)]
+    with pytest.raises(ChoiceError, match="variant"):
+        CONSTRUCTIONS["odds_first"]("book")
 
 
 @pytest.mark.parametrize("group", ["S3", "A4xZ5"])

@@ -84,6 +84,27 @@ def test_a_tape_counts_as_far_as_it_has_slots():
     assert all(measured.certainty == 1 for measured in result)
 
 
+@pytest.mark.parametrize("backend", ["auto", "reference"])
+def test_a_tape_adds_two_numbers(backend):
+    task = make_task("chomsky_binary_addition")
+    for lengths, count in ((LengthRange(3, 40), 60), (LengthRange(400, 400), 3)):
+        model = constructions.binary_addition_on_tape(slots=lengths.maximum + 1)
+        model.sequence.layer.backend = backend
+        found = score(
+            model, task, seed=1, split="test", lengths=lengths, count=count,
+            judge=lambda *answer: answer_scores(*answer)[:2],
+        )  # fmt: skip
+        assert found.correct == count
+
+
+def test_a_tape_adds_every_two_short_numbers():
+    task, options = make_task("chomsky_binary_addition"), VerifyOptions(most=8, times=())
+    findings = list(findings_of(constructions.binary_addition_on_tape(slots=9), task, options))
+    assert [finding.correct for finding in findings] == [1, 6, 23, 72, 201, 522]
+    assert all(finding.correct == finding.count for finding in findings)
+    assert all(finding.certainty == 1 and finding.displaced == 0 for finding in findings)
+
+
 def test_a_copy_on_a_tape_that_is_too_short_is_wrong():
     task = make_task("copy", symbols=5)
     result = score(

@@ -216,6 +216,39 @@ def test_strings_of_w_have_the_probability_of_w(language):
     assert sum(math.exp(log) for log in by_string.values()) == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize("language", sorted(set(LANGUAGES) - set(GRAMMARS)))
+def test_what_is_determined_follows_from_all_strings(language):
+    """An output is determined if no other follows its prefix in a string of any length."""
+    task, longest = make_task("stack_language", language=language), 12
+    strings = [
+        tuple(row)
+        for length in range(1, longest + 1)
+        if task.count_of(length, 2)
+        for row in task.every(length, 2).inputs[:, 1:].tolist()
+    ]
+    assert len(set(strings)) == len(strings)
+    following = defaultdict(set)
+    for string in strings:
+        for place in range(len(string) + 1):
+            following[string[:place]].add((*string, 0)[place])
+    shares = []
+    for length in range(1, longest // 3):
+        if not task.count_of(length, 2):
+            continue
+        batch = task.determined(task.every(length, 2))
+        for row, string in enumerate(string for string in strings if len(string) == length):
+            # The first symbol of count_3 is determined, too, but it is not counted.
+            expected = [len(following[string[:place]]) == 1 for place in range(1, length + 1)]
+            shares.append(sum(expected))
+            assert not task.is_determined or batch.mask[row, 1:].tolist() == expected
+    assert (max(shares) > 0) == task.is_determined
+
+
+def test_the_strings_of_a_grammar_are_not_listed():
+    assert make_task("stack_language", language="dyck").count_of(4, 2) is None
+    assert not make_task("stack_language", language="dyck").is_determined
+
+
 def test_the_capacity_test_has_many_symbols():
     for language in ("marked_reversal", "unmarked_reversal", "dyck"):
         task = make_task("stack_language", language=language, symbols=200)

@@ -6,6 +6,7 @@ tests and figures. docs/constructions.md explains one of them line by line.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from unbounded.constructions.addition import binary_addition
@@ -18,6 +19,7 @@ from unbounded.constructions.automata import (
     even_pairs,
     flare,
     modular_arithmetic,
+    odds_first,
     parity_check,
     reverse_string,
     stack_manipulation,
@@ -25,15 +27,22 @@ from unbounded.constructions.automata import (
 )
 from unbounded.constructions.brackets import dyck
 from unbounded.constructions.counting import anb2n, anbmc_sum, anbmcndm, anbn, anbncn, anbncndn
+from unbounded.constructions.guessing import unmarked_reversal
+from unbounded.constructions.language_models import stack_language
 from unbounded.constructions.memorization import memorization
 from unbounded.constructions.places import (
     anbn_on_tape,
+    binary_addition_on_tape,
     copy_on_tape,
     duplicate_on_tapes,
     reversal_by_keys,
     reversal_on_tape,
 )
 from unbounded.constructions.product import anbmc_product
+from unbounded.constructions.reflections import (
+    parity_by_deltanet,
+    word_problem_by_deltaproduct,
+)
 from unbounded.constructions.transduction import bigram_flip, copy, reversal
 from unbounded.models.memory_model import MemoryModel
 
@@ -60,8 +69,15 @@ CONSTRUCTIONS: Final[dict[str, Callable[..., MemoryModel]]] = {
     "stack_manipulation": stack_manipulation,
     "duplicate_string": duplicate_string,
     "bucket_sort": bucket_sort,
+    "odds_first": odds_first,
+    "chomsky_binary_addition": binary_addition_on_tape,
+    "missing_duplicate_string": partial(parity_check, "missing_duplicate_string"),
+    "next_parity": partial(parity_check, "next_parity"),
+    "next_cycle_navigation": partial(cycle_navigation, "next_cycle_navigation"),
+    "next_modular_arithmetic": partial(modular_arithmetic, "next_modular_arithmetic"),
     "word_problem": word_problem,
     "flare": flare,
+    "stack_language": stack_language,
 }
 
 __all__ = [
@@ -79,6 +95,7 @@ __all__ = [
     "automaton",
     "bigram_flip",
     "binary_addition",
+    "binary_addition_on_tape",
     "bucket_sort",
     "copy",
     "copy_on_tape",
@@ -90,11 +107,16 @@ __all__ = [
     "flare",
     "memorization",
     "modular_arithmetic",
+    "odds_first",
+    "parity_by_deltanet",
     "parity_check",
     "reversal",
     "reversal_by_keys",
     "reversal_on_tape",
     "reverse_string",
+    "stack_language",
     "stack_manipulation",
+    "unmarked_reversal",
     "word_problem",
+    "word_problem_by_deltaproduct",
 ]

@@ -61,6 +61,8 @@ def assemble(
     heads: Mapping[str, Sequence[Terms]],
     logits: Sequence[Terms],
     length_token: int | None = None,
+    *,
+    output_read_vector: bool = False,
 ) -> MemoryModel:
     """Build a MemoryModel with an Elman controller of these units.
 
@@ -71,6 +73,7 @@ def assemble(
         heads: head of the memory -> a sum of units for each of its numbers.
         logits: a sum of units for each logit.
         length_token: the input at which a source ends, for a memory that uses lengths.
+        output_read_vector: whether logits may have the numbers "r:NUMBER" of the same step.
     Raises:
         ConfigError: a sum has an unknown name.
     """
@@ -84,6 +87,7 @@ def assemble(
         hidden_size=len(units),
         embedding_size=None,
         output_bias=False,
+        output_read_vector=output_read_vector,
         length_token=length_token,
     ).requires_grad_(False)
     layer = model.sequence.layer
@@ -104,6 +108,8 @@ def assemble(
         part.heads.bias.zero_()
     for name, sums in heads.items():
         part.heads.weight[part.heads.rows(name)] = SCALE * _matrix(sums, places)
+    if output_read_vector:
+        places |= {f"r:{k}": len(names) + k for k in range(layer.memory.read_vector_size)}
     model.sequence.output.weight.copy_(LOGIT * _matrix(logits, places))
     return model.eval()
 

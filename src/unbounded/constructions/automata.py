@@ -11,6 +11,7 @@ from typing import Any
 
 from unbounded.constructions.assembly import LOGIT, ONE, Terms, Unit, assemble, either, is_on
 from unbounded.constructions.counting import on_stacks
+from unbounded.constructions.guessing import unmarked_reversal
 from unbounded.errors import ConfigError
 from unbounded.models.memory_model import MemoryModel
 from unbounded.tasks import QuestionTask, Recognition, WordProblem, make_task
@@ -78,24 +79,37 @@ def automaton(
 
 
 def _question(
-    name: str, step: Callable[[Any, int], Any], answer: Callable[[Any], int], start: Hashable
+    name: str,
+    step: Callable[[Any, int], Any],
+    answer: Callable[[Any], int],
+    start: Hashable,
+    rule: str | None = None,
 ) -> MemoryModel:
-    """An automaton whose state at the answer token determines the answer."""
-    task = make_task(name)
+    """An automaton whose state at the answer token determines the answer.
+
+    Args:
+        name: of the task.
+        step: state, source symbol -> the next state; None for the dead state.
+        answer: state at the answer token -> the number of the answer.
+        start: the first state.
+        rule: the task that numbers the symbols; None for the same. `name` may have more symbols.
+    """
+    task, numbered = make_task(name), make_task(rule or name)
     assert isinstance(task, QuestionTask)
-    classes, asked = len(task.output_vocabulary), task.answer_token
+    assert isinstance(numbered, QuestionTask)
+    sources, answers = len(numbered.source_vocabulary), numbered.output_vocabulary
 
     def outputs(state: Any, symbol: int) -> list[float]:
-        if symbol != asked:
-            return [0.0] * classes
-        return [float(place == answer(state)) for place in range(classes)]
+        if symbol != task.answer_token:
+            return [0.0] * len(task.output_vocabulary)
+        return [float(output == answers[answer(state)]) for output in task.output_vocabulary]
 
     return automaton(
         task.input_vocabulary,
         start,
-        lambda state, symbol: None if symbol == asked else step(state, symbol),
+        lambda state, symbol: step(state, symbol) if symbol < sources else None,
         outputs,
-        classes,
+        len(task.output_vocabulary),
     )
 
 
@@ -112,23 +126,40 @@ def even_pairs() -> MemoryModel:
 _NOTHING = ()
 
 
-def parity_check() -> MemoryModel:
-    """Remember the parity."""
-    return _question("parity_check", lambda state, bit: state ^ bit, lambda state: int(state), 0)
+def parity_check(task: str = "parity_check") -> MemoryModel:
+    """Remember the parity.
 
+    In missing_duplicate_string each bit of w w occurs twice, so the parity is the hidden bit.
 
-def cycle_navigation() -> MemoryModel:
-    """Remember the place."""
+    Args:
+        task: parity_check, next_parity or missing_duplicate_string.
+    """
     return _question(
-        "cycle_navigation",
-        lambda place, move: (place + move - 1) % MODULUS,
-        lambda place: int(place),
-        0,
+        task, lambda state, symbol: state ^ (symbol == 1), lambda state: int(state), False
     )
 
 
-def modular_arithmetic() -> MemoryModel:
-    """Remember the sum, the product that is added to it, and the last operator."""
+def cycle_navigation(task: str = "cycle_navigation") -> MemoryModel:
+    """Remember the place.
+
+    Args:
+        task: cycle_navigation or next_cycle_navigation.
+    """
+    return _question(
+        task,
+        lambda place, move: (place + move - 1) % MODULUS,
+        lambda place: int(place),
+        0,
+        "cycle_navigation",
+    )
+
+
+def modular_arithmetic(task: str = "modular_arithmetic") -> MemoryModel:
+    """Remember the sum, the product that is added to it, and the last operator.
+
+    Args:
+        task: modular_arithmetic or next_modular_arithmetic.
+    """
 
     def step(state: Any, symbol: int) -> Any:
         total, product, operator = state
@@ -145,10 +176,11 @@ def modular_arithmetic() -> MemoryModel:
         return (total, (symbol if operator == MODULUS else -symbol) % MODULUS, None)
 
     return _question(
-        "modular_arithmetic",
+        task,
         step,
         lambda state: (state[0] + state[1]) % MODULUS,
         (0, 0, MODULUS),
+        "modular_arithmetic",
     )
 
 
@@ -173,13 +205,15 @@ def word_problem(group: str = "S3") -> MemoryModel:
 
 
 def flare(language: str = "parity") -> MemoryModel:
-    """Recognise a regular language of FLaRe by its automaton.
+    """Recognise a language of FLaRe: a regular one by its automaton, or w w^R.
 
     Args:
-        language: one of the seven regular ones.
+        language: one of the seven regular ones, or unmarked_reversal (see `unmarked_reversal`).
     Raises:
-        ConfigError: there is no such language, or it is not regular.
+        ConfigError: there is no such language, or no network for it.
     """
+    if language == "unmarked_reversal":
+        return unmarked_reversal()
     task = make_task("flare", language=language)
     assert isinstance(task, Recognition)
     machine = task.language
@@ -232,6 +266,49 @@ def duplicate_string() -> MemoryModel:
     }
     logits: list[Terms] = [{"say0": 1.0}, {"say1": 1.0}]
     return assemble(task.input_vocabulary, {"name": "queue", "width": 2}, units, heads, logits)
+
+
+def odds_first(variant: str = "paper") -> MemoryModel:
+    """Answer one half of the symbols, then the other, with a queue of pairs.
+
+    Every second symbol is pushed, together with the symbol before it. At each answer token, the
+    pair in front gives its second symbol and is popped. Its first symbol is pushed again, and waits
+    for its turn behind all pairs. A symbol that no other follows waits in the controller.
+
+    Args:
+        variant: as for the task: the odd symbols are pushed in "paper", the even ones in "code".
+    Raises:
+        ChoiceError: there is no such variant.
+    """
+    task = make_task("odds_first", variant=variant)
+    bits, asked = (0, 1), f"x:{ANSWER}"
+    some = either([f"x:{bit}" for bit in bits])
+    pushed, waits = ("odd", "even") if variant == "paper" else ("even", "odd")
+    units = {"asked": Unit({asked: 1.0}), "odd": Unit({**some, "odd": -1.0})}
+    for bit in bits:
+        symbol = f"x:{bit}"
+        units[f"odd{bit}"] = Unit({symbol: 1.0, "odd": -1.0})
+        units[f"even{bit}"] = Unit({symbol: 1.0, "odd": 1.0}, above=1.5)
+        units[f"last{bit}"] = Unit({asked: 1.0, f"{waits}{bit}": 1.0, f"last{bit}": 1.0}, above=1.5)
+        units[f"earlier{bit}"] = Unit({**some, f"{waits}{bit}": 1.0}, above=1.5)
+        units[f"again{bit}"] = Unit({asked: 1.0, "r:0": 1.0, "r:1": 1.0, f"r:{2 + bit}": 1.0}, 2.5)
+    # First the second symbol of a pair, then a first symbol, then the last symbol.
+    sign = {1: 1.0, 0: -1.0}
+    units["say1"] = Unit(
+        {f"r:{bit}": 4.0 * sign[bit] for bit in bits}
+        | {f"r:{2 + bit}": 2.0 * sign[bit] for bit in bits}
+        | {f"{name}{bit}": sign[bit] for name in (waits, "last") for bit in bits}
+    )
+    heads: dict[str, list[Terms]] = {
+        "value": [
+            *({f"{pushed}{bit}": 1.0} for bit in bits),
+            *({f"earlier{bit}": 1.0, f"again{bit}": 1.0} for bit in bits),
+        ],
+        "push": [{ONE: -1.0} | {f"{name}{bit}": 2.0 for name in (pushed, "again") for bit in bits}],
+        "pop": [is_on("asked")],
+    }
+    logits: list[Terms] = [{ONE: 0.5}, {"say1": 1.0}]
+    return assemble(task.input_vocabulary, {"name": "queue", "width": 4}, units, heads, logits)
 
 
 def bucket_sort() -> MemoryModel:

@@ -1,4 +1,4 @@
-"""Constructed networks with tapes (copy, reversal, a^n b^n, duplicate) and keyed rows (reversal).
+"""Constructed networks with tapes (copy, reversal, a^n b^n, duplicate, addition) and keyed rows.
 
 No head uses content addressing. Every head moves relative to its position. The tasks are from
 Grefenstette et al. 2015, Joulin & Mikolov 2015 and Delétang et al. 2023. The networks are not from
@@ -152,6 +152,71 @@ def duplicate_on_tapes(slots: int = 128) -> MemoryModel:
     return assemble(inputs, memory, units, heads, logits, task.source_end_token)
 
 
+def binary_addition_on_tape(slots: int = 128) -> MemoryModel:
+    """Add two numbers of any lengths on one tape, lowest digit first, with four read heads.
+
+    The write head writes both numbers. Two read heads wait at their first digits, and move forward
+    with the answer until their number ends. Two others count the digits 1 that are left in each
+    number by their distance from the first cell, which is marked. The answer ends when no 1 and no
+    carry is left.
+
+    Args:
+        slots: of the tape, one more than the symbols of the longest source.
+    Raises:
+        ConfigError: `slots` is out of range.
+    """
+    task = make_task("chomsky_binary_addition")
+    asked, digits = f"x:{ANSWER}", either(["x:0", "x:1"])
+    first, second, ones, other_ones = (
+        [f"r:{3 * head + number}" for number in range(3)] for head in range(4)
+    )
+    total = {asked: 4.0, first[1]: 1.0, second[1]: 1.0, "carry": 1.0}
+    units = {
+        # ONE is 0 at the first symbol, which is in the cell where all heads start.
+        "mark": Unit({**digits, ONE: -1.0}),
+        "put": Unit({**digits, "x:+": 1.0}),
+        "put0": Unit({"x:0": 1.0}),
+        "put1": Unit({"x:1": 1.0}),
+        "forward": Unit({**digits, "x:+": 1.0, ONE: 1.0}, above=1.5),
+        "plus": Unit({"x:+": 1.0}),
+        "in second": Unit({"x:+": 1.0, "in second": 1.0}),
+        # Heads stop at an empty cell, and so does +.
+        "first": Unit({asked: 1.0, **either(first[:2])}, above=1.5),
+        # This head also moves with the write head, to the first digit after +.
+        "second": Unit(
+            {**digits, "x:+": 1.0, ONE: 1.0, "in second": -2.0, "plus": 2.0}
+            | {asked: 2.0, **either(second[:2])},
+            above=1.5,
+        ),
+        "count first": Unit({"x:1": 1.0, "in second": -1.0}),
+        "count second": Unit({"x:1": 1.0, "in second": 1.0}, above=1.5),
+        "less first": Unit({asked: 1.0, first[1]: 1.0}, above=1.5),
+        "less second": Unit({asked: 1.0, second[1]: 1.0}, above=1.5),
+        "carry": Unit(total, above=5.5),
+        "1 to 3": Unit(total, above=4.5),
+        "3": Unit(total, above=6.5),
+        "end": Unit({asked: 1.0, ones[2]: 1.0, other_ones[2]: 1.0, "carry": -1.0}, above=2.5),
+    }
+    nowhere: Terms = {}
+    heads: dict[str, Sequence[Terms]] = {
+        "read_shift": [
+            *_moves({"first": 1.0}, nowhere),
+            *_moves({"second": 1.0}, nowhere),
+            *_moves({"count first": 1.0}, {"less first": 1.0}),
+            *_moves({"count second": 1.0}, {"less second": 1.0}),
+        ],
+        "write_shift": _moves({"forward": 1.0}, nowhere),
+        "erase": [is_on("put")] * 3,
+        "add": [{"put0": 1.0}, {"put1": 1.0}, {"mark": 1.0}],
+    }
+    logits: list[Terms] = [
+        {ONE: 1.0},
+        {"1 to 3": 2.0, "carry": -2.0, "3": 2.0},
+        {"end": 3.0},
+    ]
+    return _with_tape(task.input_vocabulary, 3, slots, units, heads, logits, read_heads=4)
+
+
 def _on_tape(
     name: str, symbols: int, slots: int, *, forward: Sequence[str], back: Sequence[str]
 ) -> MemoryModel:
@@ -182,12 +247,13 @@ def _with_tape(
     units: Mapping[str, Unit],
     heads: Mapping[str, Sequence[Terms]],
     logits: Sequence[Terms],
+    read_heads: int = 1,
 ) -> MemoryModel:
-    """Assemble a network with one read and one write head without content addressing."""
+    """Assemble a network with read heads and a write head without content addressing."""
     if not isinstance(slots, int) or slots < 3:
         raise ConfigError(f"slots: expected an integer of at least 3, got {slots!r}")
-    memory = {"name": "turing_tape", "slots": slots, "width": width}
-    gates = {f"{who}_gate": [_NEVER] for who in ("read", "write")}
+    memory = {"name": "turing_tape", "slots": slots, "width": width, "read_heads": read_heads}
+    gates = {"read_gate": [_NEVER] * read_heads, "write_gate": [_NEVER]}
     return assemble(inputs, memory, units, {**gates, **heads}, logits)
 
 

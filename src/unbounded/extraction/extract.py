@@ -36,6 +36,7 @@ from unbounded.tasks.task import check_task
 from unbounded.verification.findings import shortened
 from unbounded.verification.network import Network
 from unbounded.verification.verify import check_alphabet, count_of, rule_error
+from unbounded.verification.words import with_examples
 
 Outcome = tuple[Hashable, ...]
 #: With more states than this, merges of pairs of states are not tried.
@@ -244,15 +245,13 @@ def check_has_rule(task: Task) -> None:
 def _every(task: Task, length: int, symbols: int) -> Batch:
     if isinstance(task, StreamTask):
         return lay_out_alone(task.source.every(length), task.source)
-    return task.every(length, symbols)
+    return task.determined(task.every(length, symbols))
 
 
 def _drawn(task: Task, length: int, count: int, seed: int) -> Batch:
-    """Strings of one length, or of the next length for a task with only even lengths."""
-    try:
-        return task.batch(seed, "test", 0, count, LengthRange(length, length))
-    except ConfigError:
-        return task.batch(seed, "test", 0, count, LengthRange(length, length + 1))
+    """Strings of one length, or of the next length with strings."""
+    lengths = with_examples(task, length) or LengthRange(length, length)
+    return task.determined(task.batch(seed, "test", 0, count, lengths))
 
 
 def _pairs(task: StreamTask, length: int) -> Batch:

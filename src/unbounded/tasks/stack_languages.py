@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 import numpy as np
+import torch
 
 from unbounded.checks import check_choice
 from unbounded.errors import ConfigError, collected
@@ -25,6 +26,7 @@ from unbounded.tasks.randomness import (
     unit_floats,
     whole_number,
 )
+from unbounded.tasks.symbols import all_strings
 from unbounded.tasks.task import Example, Task
 
 BEGIN, END = "<s>", "</s>"
@@ -55,6 +57,21 @@ class StringSource(ABC):
     def log_probabilities(self, strings: Integers) -> Floats:
         """The logarithm of the probability of strings [B, L], given their length, float64 [B]."""
 
+    def count(self, length: int) -> int | None:
+        """The number of strings of a length; None if they cannot be listed."""
+        return None
+
+    def listed(self, length: int) -> list[list[int]]:
+        """All strings of a length; call `count` first."""
+        return []
+
+    def open_symbols(self, length: int) -> int | None:
+        """The number of symbols of a string after which all that follows is determined.
+
+        None if that number is unknown, or is the length.
+        """
+        return None
+
 
 class Images(StringSource):
     """Strings w f(w), where w is a uniform string.
@@ -82,13 +99,28 @@ class Images(StringSource):
         return length >= self._marks and (length - self._marks) % self._sections == 0
 
     def draw(self, stream: Stream, index: int, length: int) -> list[int]:
-        size = (length - self._marks) // self._sections
+        size = self._size(length)
         _, words = stream.sequence_words(np.array([index]), size)
         return self._image(bounded(words[0], self._symbols).tolist())
 
     def log_probabilities(self, strings: Integers) -> Floats:
-        size = (strings.shape[1] - self._marks) // self._sections
+        size = self._size(strings.shape[1])
         return np.full(len(strings), -size * math.log(self._symbols))
+
+    def count(self, length: int) -> int:
+        """See `StringSource.count`. The result counts the strings w."""
+        return int(self._symbols ** self._size(length)) if self.has(length) else 0
+
+    def listed(self, length: int) -> list[list[int]]:
+        return [self._image(w) for w in all_strings(self._symbols, self._size(length)).tolist()]
+
+    def open_symbols(self, length: int) -> int | None:
+        """See `StringSource.open_symbols`. A symbol that is not in w ends it."""
+        return self._size(length) + 1 if len(self.alphabet) > self._symbols else None
+
+    def _size(self, length: int) -> int:
+        """The number of symbols of w."""
+        return (length - self._marks) // self._sections
 
 
 class Derived(StringSource):
@@ -143,6 +175,9 @@ class LanguageModel(Task):
     string is drawn with its probability in the language. Inputs are <s> and the string. Targets are
     the string and </s>.
 
+    In some languages a mark, or a symbol of another alphabet, ends a random string w. After it all
+    symbols and the end are determined, and only they are verified.
+
     Args:
         language: name of the language, one of LANGUAGES.
         symbols: kinds of symbols, or of brackets.
@@ -154,7 +189,6 @@ class LanguageModel(Task):
 
     layout = "labels"
     metric_set = "above_bound"
-    is_determined = False
     name = "stack_language"
     start_symbol = BEGIN
 
@@ -165,6 +199,7 @@ class LanguageModel(Task):
         self.input_vocabulary = (BEGIN, *self.source.alphabet)
         self.output_vocabulary = (END, *self.source.alphabet)
         self.train_lengths, self.test_lengths = train_lengths, test_lengths
+        self.is_determined = self.source.open_symbols(train_lengths.maximum) is not None
         errors = errors_of_ranges(
             self._range_errors, train_lengths=train_lengths, test_lengths=test_lengths
         )
@@ -180,14 +215,7 @@ class LanguageModel(Task):
 
         The number of steps T is the number of symbols of the longest string, plus 1.
         """
-        strings = self._strings(seed, split, start, size, lengths)
-        steps = np.array([len(string) + 1 for string in strings])
-        inputs = np.zeros((size, int(steps.max())), dtype=np.int64)
-        targets = np.zeros_like(inputs)
-        for row, string in enumerate(strings):
-            inputs[row, 1 : steps[row]] = targets[row, : steps[row] - 1] = np.add(string, 1)
-        mask = np.arange(inputs.shape[1]) < steps[:, None]
-        return batch_of(inputs, targets, mask, steps)
+        return self._lay_out(self._strings(seed, split, start, size, lengths))
 
     def examples(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None
@@ -198,6 +226,18 @@ class LanguageModel(Task):
 
     def shortest_in(self, lengths: LengthRange) -> int:
         return min(self._lengths_in(lengths), default=lengths.minimum)
+
+    def count_of(self, length: int, symbols: int) -> int | None:
+        """See `Task.count_of`. The result counts all strings of the language."""
+        return self.source.count(length) if length > 0 else 0
+
+    def every(self, length: int, symbols: int) -> Batch:
+        return self._lay_out(self.source.listed(length))
+
+    def determined(self, batch: Batch) -> Batch:
+        opened = [self.source.open_symbols(length - 1) or 0 for length in batch.lengths.tolist()]
+        place = torch.arange(batch.mask.shape[1])
+        return batch._replace(mask=batch.mask & (place >= torch.tensor(opened).unsqueeze(1)))
 
     def log_probabilities(self, batch: Batch, lengths: LengthRange) -> Floats:
         """The logarithm of the probability of each string in a batch, including its length.
@@ -218,6 +258,15 @@ class LanguageModel(Task):
                 logs[part] = self.source.log_probabilities(strings[part, :size])
         logs -= math.log(len(self._lengths_in(lengths)))
         return logs
+
+    def _lay_out(self, strings: Sequence[Sequence[int]]) -> Batch:
+        steps = np.array([len(string) + 1 for string in strings])
+        inputs = np.zeros((len(strings), int(steps.max())), dtype=np.int64)
+        targets = np.zeros_like(inputs)
+        for row, string in enumerate(strings):
+            inputs[row, 1 : steps[row]] = targets[row, : steps[row] - 1] = np.add(string, 1)
+        mask = np.arange(inputs.shape[1]) < steps[:, None]
+        return batch_of(inputs, targets, mask, steps)
 
     def _strings(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None

@@ -68,8 +68,8 @@ class Task(ABC):
         metric_set: name of the task's metric set, or the import path of a custom one.
         has_lengths: whether examples are drawn from ranges of lengths.
         has_empty: whether the empty string is an example. Ranges that begin at 1 include it.
-        is_determined: whether each counted output has one correct value, so that outputs can be
-            verified. False for language models.
+        is_determined: whether outputs can be verified: each counted one has one correct value, or
+            `determined` counts those that do. False for language models without such outputs.
         has_path: whether `heights` gives the number of symbols to keep at each step.
         has_further_loss: whether training adds `further_loss` to the objective. A binary objective
             then counts the first output alone.
@@ -96,7 +96,7 @@ class Task(ABC):
     metric_set: str
     has_lengths: ClassVar[bool] = True
     has_empty: ClassVar[bool] = False
-    is_determined: ClassVar[bool] = True
+    is_determined: bool = True
     has_path: ClassVar[bool] = False
     has_further_loss: bool = False
     answer_token: int | None = None
@@ -241,6 +241,13 @@ class Task(ABC):
             ConfigError: they cannot be listed, or there is none.
         """
         raise ConfigError(f"task {self.name!r}: its examples cannot be listed")
+
+    def determined(self, batch: Batch) -> Batch:
+        """A batch of this task in which only outputs with one correct value count.
+
+        `unbounded verify` and `extract` use it.
+        """
+        return batch
 
     def over(self, symbols: int) -> Task | None:
         """Return the same task with only the first `symbols` symbols, in the same vocabularies.

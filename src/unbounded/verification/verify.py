@@ -175,7 +175,8 @@ def _text(task: StreamTask, batch: Batch, row: int) -> str:
 Look = Callable[[str, float], None]
 
 _RULES: Final = (
-    "streams such as anbn, sources and answers such as copy, and strings of brackets such as dyck"
+    "streams such as anbn, sources and answers such as copy, strings of brackets such as dyck, and "
+    "the determined part of stack languages with a mark such as marked_reversal"
 )
 _LAYOUTS: Final = ("pairs", "answer", "labels", "stream")
 
@@ -220,7 +221,10 @@ def rule_error(task: Task) -> str | None:
     if in_data or task.layout not in _LAYOUTS:
         return "has no rule to check answers against: its targets come only from its data"
     if not task.is_determined:
-        return "has no rule for one correct output: most symbols of a string are not determined"
+        return (
+            "has no rule for one correct output: at most steps several symbols may follow, or the "
+            "string may end"
+        )
     return None
 
 

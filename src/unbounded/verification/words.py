@@ -46,7 +46,7 @@ def word_findings(
     Args and errors are as for `stream_findings`.
     """
     read_vector = ReadVectorRange()
-    longest = _with_examples(task, train_lengths.maximum)
+    longest = with_examples(task, train_lengths.maximum)
     if longest is not None:
         # The read vectors of typical strings define their components' ranges.
         batch = task.batch(options.seed, "test", 0, min(options.count, _READ), longest)
@@ -61,7 +61,7 @@ def word_findings(
             break
         if not count:
             continue
-        batch = task.every(length, options.alphabet)
+        batch = task.determined(task.every(length, options.alphabet))
         if int(batch.lengths.sum()) > 2 * options.symbols_each + 2 * count:
             break
         # For brackets, these are all strings. For sources, strings over other symbols remain.
@@ -69,14 +69,14 @@ def word_findings(
             listed.add(length)
         yield _every(model, task, batch, length, read_vector, look)
     for length in options.drawn_lengths(train_lengths.maximum):
-        lengths = _with_examples(task, length)
+        lengths = with_examples(task, length)
         if lengths is not None and length not in listed:
             yield _drawn(model, task, lengths, length, options, read_vector, look)
 
 
-def _with_examples(task: Task, length: int) -> LengthRange | None:
-    """The range of a length, or of this length and the next for a task with only even lengths."""
-    for last in (length, length + 1):
+def with_examples(task: Task, length: int) -> LengthRange | None:
+    """The range of a length, or of this length and up to two more for a task without this one."""
+    for last in range(length, length + 3):
         try:
             lengths = LengthRange(length, last)
             task.batch(0, "test", 0, 1, lengths)
@@ -183,7 +183,7 @@ def _drawn(
         size = max(1, min(options.count - done, CHUNK_TOKENS // one.inputs.shape[1]))
         if done < _READ:
             size = min(size, _READ - done)
-        batch = task.batch(options.seed, "test", done, size, lengths)
+        batch = task.determined(task.batch(options.seed, "test", done, size, lengths))
         assessment = assess(
             model,
             batch,
