@@ -231,8 +231,8 @@ def table(rows: list[dict[str, Any]]) -> str:
         "125 and 130 were ended by hand, after 6300 and 15 600 batches. Each seed is trained by",
         "the preset of its task, and hardened if it is solved. The cells have the number of",
         "correct test strings, of the hardened model if it is accepted, else of the trained",
-        "model. Shifted inputs are validation strings of two symbols, of one repeated symbol, and",
-        "of fewer symbols than in training, 200 of each kind.",
+        "model. Shifted inputs are five sets of 200 validation strings: of two symbols at two",
+        "ranges, of one repeated symbol, of fewer symbols than in training, and of one symbol.",
         "",
         "| task | rule | seeds | solved | hardened | exact at 1 to 10 times | exact at 100 times "
         "| exact on shifted inputs |",

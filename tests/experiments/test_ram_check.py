@@ -75,8 +75,8 @@ def test_a_state_that_does_not_fit_is_refused(
 @pytest.mark.parametrize(
     ("sizes", "error"),
     [
-        (["--model.memory.states", "30"], r"after \d+ steps, .*batch_size or the lengths"),
-        (["--model.memory.states", "8"], r"after \d+ steps, .*states, evaluation.lengths"),
+        (["--model.memory.states", "30"], r"after \d+ steps, .*batch_size, or shorten"),
+        (["--model.memory.states", "8"], r"after \d+ steps, .*states or evaluation.lengths"),
     ],
 )
 def test_a_state_that_grows_is_checked_for_the_last_step(

@@ -219,8 +219,9 @@ def test_only_a_task_a_model_or_a_cell():
     assert {trial.cell for trial in select(chomsky, "parity/lstm")} == {"parity_check/lstm"}
     arithmetic = {trial.task for trial in select(chomsky, "modular_arithmetic")}
     assert arithmetic == {"modular_arithmetic"}
-    with pytest.raises(ChoiceError, match="unknown part of study"):
-        select(chomsky, "mod/lstm")
+    both = "modular_arithmetic/lstm or modular_arithmetic_brackets/lstm"
+    with pytest.raises(ConfigError, match=f"'mod/ls' may mean {both}; give more of it"):
+        select(chomsky, "mod/ls")
     for shortened in ("copy/", "/queue", "x", "copy/q/"):
         with pytest.raises(ChoiceError, match="unknown part of study"):
             select(study, shortened)

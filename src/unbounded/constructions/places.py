@@ -158,7 +158,7 @@ def binary_addition_on_tape(slots: int = 128) -> MemoryModel:
     The write head writes both numbers. Two read heads wait at their first digits, and move forward
     with the answer until their number ends. Two others count the digits 1 that are left in each
     number by their distance from the first cell, which is marked. The answer ends when no 1 and no
-    carry is left.
+    carry is left. Sources without +, which only the variant "code" has, are answered wrongly.
 
     Args:
         slots: of the tape, one more than the symbols of the longest source.

@@ -270,8 +270,9 @@ class Equation(QuestionSource):
         return np.array(rows, dtype=np.int64)
 
     def answers(self, sources: Integers) -> tuple[Integers, Integers]:
-        solve = _solution if sources.shape[1] >= 3 else sum
-        return column(np.array([solve(row) for row in sources.tolist()], dtype=np.int64))
+        if sources.shape[1] < 3:
+            return column(np.zeros(len(sources), dtype=np.int64))
+        return column(np.array([_solution(row) for row in sources.tolist()], dtype=np.int64))
 
     def source_error(self, source: Sequence[int]) -> str:
         if self.shortest <= len(source) < 3 and not any(source):
@@ -633,6 +634,7 @@ def _task_with_variant(
     return make
 
 
+_SHORTER: Final = 'train_lengths "1:40"'
 _ZEROS: Final = "the loss counts zeros after the end."
 
 #: The fifteen tasks: first regular, then context-free, then context-sensitive tasks.
@@ -671,7 +673,7 @@ CHOMSKY: Final[dict[str, Callable[..., QuestionTask]]] = {
         "Find the digit x of an equation with brackets modulo 5.",
         "solve_equation",
         Equation,
-        'The "code" also has sources of one and two zeros, with answer 0.',
+        f'The "code" also has sources of one and two zeros, with answer 0 ({_SHORTER}).',
         "3:40",
     ),
     "stack_manipulation": _task_with_variant(
@@ -689,7 +691,7 @@ CHOMSKY: Final[dict[str, Callable[..., QuestionTask]]] = {
         "Output the symbol that is hidden in a doubled string.",
         "missing_duplicate_string",
         MissingDuplicate,
-        'The "code" also has the source 1, with answer 1.',
+        f'The "code" also has the source 1, with answer 1 ({_SHORTER}).',
         "2:40",
     ),
     "odds_first": _task_with_variant(
@@ -704,14 +706,14 @@ CHOMSKY: Final[dict[str, Callable[..., QuestionTask]]] = {
         "has that name.",
         "chomsky_binary_addition",
         lambda variant: BinaryOperation("+", variant),
-        f'The "code" also has sources of one and two bits, and {_ZEROS}',
+        f'The "code" also has sources of one and two bits ({_SHORTER}), and {_ZEROS}',
         "3:40",
     ),
     "binary_multiplication": _task_with_variant(
         "Multiply two binary numbers, the lowest bit first.",
         "binary_multiplication",
         lambda variant: BinaryOperation("*", variant),
-        f'The "code" also has sources of one and two bits, and {_ZEROS}',
+        f'The "code" also has sources of one and two bits ({_SHORTER}), and {_ZEROS}',
         "3:40",
     ),
     "compute_sqrt": _task_with_variant(

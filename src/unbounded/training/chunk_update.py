@@ -115,8 +115,8 @@ class ChunkUpdate:
         options: clip, clip_by, chunk_steps, reduction and label_smoothing.
         objective: the task's objective, one of `OBJECTIVES`.
         further: a loss of logits and batch, summed over the sequences, that is minimised together
-            with the objective. A binary objective then counts the first output only. None for no
-            further loss.
+            with the objective, without label smoothing. A binary objective then counts the first
+            output only. None for no further loss.
         carried: holds the position in a batch; training resumes there.
         hooks: may surround a step and change the bound on the gradient.
     Raises:

@@ -91,7 +91,7 @@ def check_ram(planned: Plan, device: torch.device, processes: int = 1) -> None:
         errors = _error("training.batch_size", size, tokens, host)
     if of_memory and not errors:
         needed = share * _state_numbers(model, int(chunk)) * _NUMBER
-        name = "training.batch_size or the lengths of the strings"
+        name = "training.batch_size, or shorten the strings"
         errors = _state_error(name, config.model.memory, int(chunk), needed, here)
 
     if task.has_lengths:
@@ -212,7 +212,7 @@ def _state_error(
     return [
         f"model.memory: after {steps} steps, the states of memory {memory['name']!r} would take "
         f"at least {needed / 1e9:.0f} GB, and there are {there / 1e9:.0f} GB in all; lower "
-        f"{', '.join([*sizes, name])}"
+        f"{', '.join(sizes)} or {name}"
     ]
 
 

@@ -34,7 +34,8 @@ def select(study: Study, only: str | None, where: str | Sequence[str] = ()) -> t
             "model.hidden_size=50,100" or "seed=1". "null" also matches missing fields.
     Raises:
         ChoiceError: the study has no such task, model or cell.
-        ConfigError: no trial matches `where`, or all of them lack their corpus.
+        ConfigError: a shortened name has several meanings, no trial matches `where`, or all of them
+            lack their corpus.
     """
     tasks = {trial.task for trial in study.trials}
     models = {trial.model for trial in study.trials}
@@ -43,6 +44,9 @@ def select(study: Study, only: str | None, where: str | Sequence[str] = ()) -> t
         trial for trial in study.trials if part in (None, trial.cell, trial.task, trial.model)
     )
     if not trials:
+        fitting = _fitting_names(only or "", tasks, models)
+        if len(fitting) > 1:
+            raise ConfigError(f"only: {only!r} may mean {' or '.join(fitting)}; give more of it")
         raise ChoiceError(
             f"part of study {study.name}",
             only,
@@ -60,15 +64,26 @@ def select(study: Study, only: str | None, where: str | Sequence[str] = ()) -> t
 
 
 def _full(only: str, tasks: Collection[str], models: Collection[str]) -> str:
-    """The full names for shortened ones; what has none stays."""
+    """The full name for a shortened one; any other name stays."""
+    fitting = _fitting_names(only, tasks, models)
+    return fitting[0] if len(fitting) == 1 else only
+
+
+def _fitting_names(only: str, tasks: Collection[str], models: Collection[str]) -> list[str]:
+    """The tasks, models or cells that a shortened name may mean."""
     task, slash, model = only.partition("/")
-    firsts = tasks if slash else {*tasks, *models}
-    return f"{_longer(task, firsts)}{slash}{_longer(model, models)}"
+    if not slash:
+        return _longer(task, {*tasks, *models})
+    return [
+        f"{first}/{second}" for first in _longer(task, tasks) for second in _longer(model, models)
+    ]
 
 
-def _longer(name: str, names: Collection[str]) -> str:
-    found = [each for each in names if name and each.startswith(name)]
-    return found[0] if name not in names and len(found) == 1 else name
+def _longer(name: str, names: Collection[str]) -> list[str]:
+    """The names that begin with a name; this name alone if it is among them."""
+    if name in names:
+        return [name]
+    return sorted(each for each in names if name and each.startswith(name))
 
 
 def on_hardware(
