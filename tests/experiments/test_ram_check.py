@@ -75,17 +75,24 @@ def test_a_state_that_does_not_fit_is_refused(
 @pytest.mark.parametrize(
     ("sizes", "error"),
     [
-        (["--model.memory.states", "30"], r"after \d+ steps, .*batch_size, or shorten"),
-        (["--model.memory.states", "8"], r"after \d+ steps, .*states or evaluation.lengths"),
+        (["--task.train_lengths", "1:5000"], r"after \d+ steps .*lower training.batch_size"),
+        (
+            ["--model.memory.symbols", "15", "--model.memory.states", "30"],
+            r"after \d+ steps .*states or training.batch_size, or shorten",
+        ),
+        (
+            ["--model.memory.symbols", "15", "--model.memory.states", "8"],
+            r"after \d+ steps .*states or evaluation.lengths",
+        ),
     ],
 )
 def test_a_state_that_grows_is_checked_for_the_last_step(
     small_host: None, sizes: list[str], error: str
 ) -> None:
-    words = ("even_pairs", "--model.memory", "nondeterministic_stack", "--model.memory.symbols")
-    check_ram(planned(preset(*words, "3")), CPU)
+    words = ("even_pairs", "--model.memory", "nondeterministic_stack")
+    check_ram(planned(preset(*words)), CPU)
     with pytest.raises(ConfigError, match=error):
-        check_ram(planned(preset(*words, "15", *sizes)), CPU)
+        check_ram(planned(preset(*words, *sizes)), CPU)
 
 
 def test_a_state_of_longer_sequences_that_does_not_fit_is_refused(small_host: None) -> None:

@@ -222,6 +222,10 @@ def test_only_a_task_a_model_or_a_cell():
     both = "modular_arithmetic/lstm or modular_arithmetic_brackets/lstm"
     with pytest.raises(ConfigError, match=f"'mod/ls' may mean {both}; give more of it"):
         select(chomsky, "mod/ls")
+    # Not every task of a study has every model.
+    graves = load_study("graves2014", "laptop")
+    cells = {trial.cell for trial in select(graves, "associativ/ntm-")}
+    assert cells == {"associative_recall/ntm-moving"}
     for shortened in ("copy/", "/queue", "x", "copy/q/"):
         with pytest.raises(ChoiceError, match="unknown part of study"):
             select(study, shortened)

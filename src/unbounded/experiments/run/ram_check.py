@@ -7,12 +7,11 @@ certainly does not fit in memory. An accepted run may still be too large.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from math import prod
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import nn
@@ -89,10 +88,11 @@ def check_ram(planned: Plan, device: torch.device, processes: int = 1) -> None:
         errors = _error("training.batch_size", size, needed + tokens * on_cpu, here)
     if not errors and not on_cpu:
         errors = _error("training.batch_size", size, tokens, host)
-    if of_memory and not errors:
+    grows = _state_numbers(model, 1) > _state_numbers(model)
+    if grows and not errors:
         needed = share * _state_numbers(model, int(chunk)) * _NUMBER
-        name = "training.batch_size, or shorten the strings"
-        errors = _state_error(name, config.model.memory, int(chunk), needed, here)
+        options = [*of_memory, "training.batch_size"]
+        errors = _state_error(options, int(chunk), needed, here)
 
     if task.has_lengths:
         validation = planned.validation_lengths
@@ -102,11 +102,12 @@ def check_ram(planned: Plan, device: torch.device, processes: int = 1) -> None:
         evaluation = evaluation_of(config)
         ranges = [LengthRange.parse(text) for text in evaluation.lengths or ()]
         counts.append(("evaluation.count", evaluation.count, ranges))
-        if of_memory and not of_longer and not errors:
+        if grows and not of_longer and not errors:
             longest = max(ranges or [task.test_lengths], key=lambda lengths: lengths.maximum)
-            steps = int(_steps(config, task, longest))
-            needed = _state_numbers(model, steps) * _NUMBER
-            errors = _state_error("evaluation.lengths", config.model.memory, steps, needed, here)
+            some = min(evaluation.count, _SOME)
+            tested = task.batch(config.seed, "test", 0, some, longest).inputs.shape[1]
+            needed = _state_numbers(model, tested) * _NUMBER
+            errors = _state_error([*of_memory, "evaluation.lengths"], tested, needed, here)
         for name, count, own in counts:
             errors += count_errors(name, count, own)
     if errors:
@@ -189,7 +190,7 @@ def _swap() -> int:
 
 
 def _steps(config: RunConfig, task: Task, lengths: LengthRange) -> float:
-    """A lower bound of the number of steps in a batch of a length range."""
+    """A lower bound of the number of steps in a batch of the full training range."""
     size = config.training.batch_size
     if not task.has_lengths:
         # A batch of a text task is the full text.
@@ -202,17 +203,15 @@ def _middle(lengths: LengthRange) -> float:
     return (lengths.minimum + lengths.maximum) / 2
 
 
-def _state_error(
-    name: str, memory: Mapping[str, Any], steps: int, needed: float, there: float
-) -> list[str]:
+def _state_error(options: Sequence[str], steps: int, needed: float, there: float) -> list[str]:
     """The error if the states of a memory that grows do not fit after some steps."""
     if needed <= there:
         return []
-    sizes = [f"model.memory.{key}" for key, size in memory.items() if type(size) is int]
+    named = [f"model.{name}" if name.startswith("memory.") else name for name in options]
     return [
-        f"model.memory: after {steps} steps, the states of memory {memory['name']!r} would take "
-        f"at least {needed / 1e9:.0f} GB, and there are {there / 1e9:.0f} GB in all; lower "
-        f"{', '.join(sizes)} or {name}"
+        f"model.memory: after {steps} steps its states would take at least {needed / 1e9:.0f} GB, "
+        f"and there are {there / 1e9:.0f} GB in all; lower {' or '.join(named)}, or shorten the "
+        "strings"
     ]
 
 

@@ -39,12 +39,12 @@ def select(study: Study, only: str | None, where: str | Sequence[str] = ()) -> t
     """
     tasks = {trial.task for trial in study.trials}
     models = {trial.model for trial in study.trials}
-    part = None if only is None else _full(only, tasks, models)
+    fitting = [] if only is None else _fitting_names(only, tasks, models, study.cells)
+    part = fitting[0] if len(fitting) == 1 else only
     trials = tuple(
         trial for trial in study.trials if part in (None, trial.cell, trial.task, trial.model)
     )
     if not trials:
-        fitting = _fitting_names(only or "", tasks, models)
         if len(fitting) > 1:
             raise ConfigError(f"only: {only!r} may mean {' or '.join(fitting)}; give more of it")
         raise ChoiceError(
@@ -63,20 +63,15 @@ def select(study: Study, only: str | None, where: str | Sequence[str] = ()) -> t
     return ready
 
 
-def _full(only: str, tasks: Collection[str], models: Collection[str]) -> str:
-    """The full name for a shortened one; any other name stays."""
-    fitting = _fitting_names(only, tasks, models)
-    return fitting[0] if len(fitting) == 1 else only
-
-
-def _fitting_names(only: str, tasks: Collection[str], models: Collection[str]) -> list[str]:
+def _fitting_names(
+    only: str, tasks: Collection[str], models: Collection[str], cells: Collection[str]
+) -> list[str]:
     """The tasks, models or cells that a shortened name may mean."""
     task, slash, model = only.partition("/")
     if not slash:
         return _longer(task, {*tasks, *models})
-    return [
-        f"{first}/{second}" for first in _longer(task, tasks) for second in _longer(model, models)
-    ]
+    pairs = [(first, second) for first in _longer(task, tasks) for second in _longer(model, models)]
+    return [cell for first, second in pairs if (cell := f"{first}/{second}") in cells]
 
 
 def _longer(name: str, names: Collection[str]) -> list[str]:
