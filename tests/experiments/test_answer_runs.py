@@ -81,6 +81,15 @@ def test_answers_of_a_run_are_kept_and_drawn(copies: Path):
     assert {"answers.svg", "example.svg"} <= written
 
 
+def test_answers_are_no_longer_than_the_strings_of_the_evaluation(tmp_path: Path):
+    own = config("answer_copy", {"memory": {"width": 3}}, task={"symbols": 4})
+    own.evaluation = {**own.evaluation, "lengths": ["2:3"]}
+    folder = train_run(own, root=tmp_path, quiet=True).folder
+    answers = answers_from_json(json.loads((folder / "answers.json").read_text()))
+    assert len(answers) == 2
+    assert all(len(answer.source) <= 4 for answer in answers)
+
+
 def test_the_memory_is_not_written_while_answering(copies: Path):
     trace = load_trace(copies / "traces" / "example.json")
     strengths = trace.arrays["instruction.strength"][0]

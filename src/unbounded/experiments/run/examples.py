@@ -15,6 +15,7 @@ from unbounded.evaluation.answers import answers_json
 from unbounded.evaluation.following import head_position
 from unbounded.evaluation.gate_columns import gate_columns
 from unbounded.evaluation.typed_symbols import with_start
+from unbounded.experiments.config.check import evaluation_of
 from unbounded.experiments.run.plan import Plan
 from unbounded.experiments.run.run_folder import AnyPath, RunFolder, read_checkpoint
 from unbounded.figures import draw_keys, draw_path, draw_tape
@@ -35,14 +36,20 @@ _SHOWN = 2
 def write_answers(model: MemoryModel, planned: Plan, path: Path) -> None:
     """Write a model's answers to some test examples of the training and test lengths.
 
+    The task's test lengths are omitted if the evaluation has only shorter strings, because the time
+    and memory of a longer string may be too much.
+
     Raises:
         StorageError: the file cannot be written.
     """
     task, seed = planned.task, planned.config.seed
-    ranges = dict.fromkeys((planned.train_lengths, task.test_lengths))
+    ranges = [planned.train_lengths]
+    scored = [LengthRange.parse(text) for text in evaluation_of(planned.config).lengths or ()]
+    if not scored or max(each.maximum for each in scored) >= task.test_lengths.minimum:
+        ranges.append(task.test_lengths)
     named = {
         str(lengths): answers_of(model, task, task.batch(seed, "test", 0, _SHOWN, lengths))
-        for lengths in ranges
+        for lengths in dict.fromkeys(ranges)
     }
     write_text(path, json_text(answers_json(named), indent=1) + "\n")
 
