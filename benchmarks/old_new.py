@@ -1,22 +1,37 @@
 """Two installations of this package timed against each other: A B A B, medians of ratios in rounds.
 
     python benchmarks/old_new.py OLD_PYTHON NEW_PYTHON [--out FILE] [--repeats 15]
+    python benchmarks/old_new.py OLD_PYTHON NEW_PYTHON --train [--out FILE] [--repeats 3]
 
 Each is a process that waits while the other one runs. Every case of `unbounded bench`, one step of
-generation, and the memory alone. Run it when nothing else runs.
+generation, and the memory alone. With `--train`, `unbounded train` of four tasks, with drawing and
+validation. Run it when nothing else runs.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 WORKER = "--worker"
+# Batches of a training, fewer than it takes to solve the task.
+TRAININGS = {"copy": 200, "anbn": 80, "dyck": 1500, "answer_copy": 300}
+# Options with which the newer version trains what the presets of commit 9c0769f4 are.
+SAME_WORK = {
+    "copy": ["--model.output_initialization", "normal"],
+    "dyck": [
+        *("--training.curriculum", "none", "--training.lengths", "null"),
+        *("--training.validation_lengths", "null", "--training.batch_size", "16"),
+        *("--training.report_every", "500", "--model.memory.shift_bias", "0"),
+    ],
+}
 
 
 def worker():
@@ -71,18 +86,67 @@ def worker():
         print(1e3 * (time.perf_counter() - start), flush=True)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("old")
-    parser.add_argument("new")
-    parser.add_argument("--out", type=Path)
-    parser.add_argument("--repeats", type=int, default=15)
-    arguments = parser.parse_args()
+def train(python, preset, options=()):
+    """Sequences or symbols a second until the batch of `TRAININGS`, and all losses by batch."""
+    with tempfile.TemporaryDirectory() as folder:
+        process = subprocess.Popen(
+            [python, "-m", "unbounded.cli", "train", preset, *options, "--runs", folder],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )
+        try:
+            while True:
+                time.sleep(0.2)
+                ended = process.poll() is not None
+                records = training_records(folder)
+                if records and records[-1]["batch"] >= TRAININGS[preset]:
+                    break
+                if ended:
+                    raise SystemExit(f"{preset} ended before {TRAININGS[preset]} batches: {python}")
+        finally:
+            process.kill()
+            process.wait()
+    records = [record for record in records if record["batch"] <= TRAININGS[preset]]
+    speed = next(value for name, value in records[-1].items() if name.endswith("_per_s"))
+    return speed, {record["batch"]: record["loss_nats_per_token"] for record in records}
+
+
+def training_records(folder):
+    """The training records of the only run in `folder`. The last line may be half written."""
+    text = "".join(path.read_text() for path in Path(folder).glob("*/metrics.jsonl"))
+    records = [json.loads(line) for line in text.split("\n")[:-1]]
+    return [record for record in records if record["kind"] == "train"]
+
+
+def compare_trainings(pythons, repeats):
+    results = {}
+    for preset in TRAININGS:
+        options = ((), SAME_WORK.get(preset, ()))
+        rounds = [
+            [train(python, preset, more) for python, more in zip(pythons, options, strict=True)]
+            for _ in range(repeats)
+        ]
+        old, new = (
+            statistics.median(speed for speed, _ in runs) for runs in zip(*rounds, strict=True)
+        )
+        ratio = statistics.median(before[0] / after[0] for before, after in rounds)
+        results[preset] = {
+            "old_per_s": old,
+            "new_per_s": new,
+            "new_over_old_time": ratio,
+            "same_losses": all(before[1] == after[1] for before, after in rounds),
+        }
+        print(f"{preset:20} {old:10.0f} {new:10.0f} a second, time {ratio:.3f}", flush=True)
+    return results
+
+
+def compare_cases(pythons, repeats):
     workers = [
         subprocess.Popen(
             [python, __file__, WORKER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
-        for python in (arguments.old, arguments.new)
+        for python in pythons
     ]
     names, _ = [json.loads(process.stdout.readline()) for process in workers]
 
@@ -95,7 +159,7 @@ def main():
     for name in names:
         for process in workers:
             ask(process, name)
-        rounds = [[ask(process, name) for process in workers] for _ in range(arguments.repeats)]
+        rounds = [[ask(process, name) for process in workers] for _ in range(repeats)]
         old, new = (statistics.median(times) for times in zip(*rounds, strict=True))
         ratio = statistics.median(after / before for before, after in rounds)
         results[name] = {"old_ms": old, "new_ms": new, "new_over_old": ratio}
@@ -105,6 +169,22 @@ def main():
         process.wait()
     ratios = [result["new_over_old"] for result in results.values()]
     print(f"median of the ratios {statistics.median(ratios):.3f}, greatest {max(ratios):.3f}")
+    return results
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("old")
+    parser.add_argument("new")
+    parser.add_argument("--train", action="store_true")
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--repeats", type=int)
+    arguments = parser.parse_args()
+    pythons = (arguments.old, arguments.new)
+    if arguments.train:
+        results = compare_trainings(pythons, arguments.repeats or 3)
+    else:
+        results = compare_cases(pythons, arguments.repeats or 15)
     if arguments.out:
         arguments.out.write_text(json.dumps(results, indent=1) + "\n")
 
