@@ -106,7 +106,7 @@ class Silent(nn.Module):
 def test_programs():
     task = make_task("programs")
     own = evaluator_of(Silent(), task)
-    evaluation_plan = EvaluationPlan("test", 1, None, 20)
+    evaluation_plan = EvaluationPlan("test", 1, None, 200)
     rows = PROGRAMS.rows(own, evaluation_plan)
     assert [(row["lengths"], row["role"]) for row in rows] == [("2:4", "train"), ("4:4", "test")]
     # Only the end is correct.
@@ -117,7 +117,21 @@ def test_programs():
         "symbol_accuracy_test",
         "prefix_accuracy_test",
     }
-    assert PROGRAMS.further(rows).keys() == {"2:4"}
+    operators = list(task.operators)
+    assert list(PROGRAMS.further(rows)) == ["2:4", *operators]
+    for row in rows:
+        parts = row["per_operator"]
+        assert list(parts) == operators
+        assert sum(part["count"] for part in parts.values()) == 200
+        share = sum(part["count"] * part["symbol_accuracy"] for part in parts.values()) / 200
+        assert share == pytest.approx(row["symbol_accuracy"])
+    headings, *lines = PROGRAMS.details(rows)
+    assert headings[:3] == ("operator", "programs", "lengths")
+    assert [line[0] for line in lines] == 2 * operators
+    alone = make_task("small_loops")
+    rows = PROGRAMS.rows(evaluator_of(Silent(), alone), evaluation_plan)
+    assert PROGRAMS.details(rows) == []
+    assert list(PROGRAMS.further(rows)) == ["2:4"]
 
 
 def test_answers_are_those_of_a_memory_with_room():

@@ -28,7 +28,7 @@ FORMS = {
 def test_thousands_of_programs_print_their_value(nesting):
     task = make_task("programs", nesting=nesting)
     for split, lengths in (("train", None), ("test", None), ("validation", LengthRange(1, 6))):
-        for text, value in task.programs(1, split, 0, 700, lengths):
+        for text, value, _ in task.programs(1, split, 0, 700, lengths):
             assert printed(text) == value, text
             assert set(text) <= set(CHARACTERS) - set("@.")
             check_program(text)
@@ -48,7 +48,7 @@ def test_a_batch_by_hand():
     examples = task.examples(3, "train", 5, 20)
     assert len(CHARACTERS) == len(set(CHARACTERS)) == 42
     assert task.input_vocabulary == task.output_vocabulary == CHARACTERS
-    for inputs, targets, mask, steps, (text, value), example in zip(
+    for inputs, targets, mask, steps, (text, value, _), example in zip(
         *batch, drawn, examples, strict=True
     ):
         answer = "".join(reversed(str(value)))
@@ -59,13 +59,14 @@ def test_a_batch_by_hand():
         assert not inputs[steps:].any()
         assert ("".join(example.source), "".join(example.target)) == (text, answer)
     assert CHARACTERS[task.answer_token] == "@"
-    assert any(value < 0 for _, value in task.programs(3, "train", 0, 200))
+    assert any(value < 0 for _, value, _ in task.programs(3, "train", 0, 200))
 
 
 def test_kinds_of_programs_are_uniform():
     counts = Counter()
-    for text, _ in make_task("programs").programs(1, "train", 0, 3000):
+    for text, _, operators in make_task("programs").programs(1, "train", 0, 3000):
         [kind] = [kind for kind, form in FORMS.items() if re.fullmatch(form, text)]
+        assert operators == (kind,)
         counts[kind] += 1
     assert chisquare([counts[kind] for kind in OPERATORS]).pvalue > 1e-3
 
@@ -74,7 +75,7 @@ def test_numbers_have_the_digits_of_the_range():
     for digits in (1, 2, 4):
         lengths = LengthRange(digits, digits)
         values, rounds = Counter(), Counter()
-        for text, _ in make_task("small_loops").programs(1, "train", 0, 2000, lengths):
+        for text, _, _ in make_task("small_loops").programs(1, "train", 0, 2000, lengths):
             first, times, second = (int(number) for number in re.findall(r"\d+", text))
             assert 1 <= min(first, second) <= max(first, second) <= 10**digits
             rounds[times] += 1
@@ -86,7 +87,7 @@ def test_numbers_have_the_digits_of_the_range():
 
 def test_operands_of_one_program_may_have_lengths_of_their_own():
     sizes = Counter()
-    for text, _ in make_task("programs", train_lengths="1:4").programs(1, "train", 0, 2000):
+    for text, _, _ in make_task("programs", train_lengths="1:4").programs(1, "train", 0, 2000):
         if re.fullmatch(FORMS["pair"], text):
             first, second = (len(number) for number in re.findall(r"\d+", text))
             sizes[first, second] += 1
@@ -96,7 +97,7 @@ def test_operands_of_one_program_may_have_lengths_of_their_own():
 def test_nesting_puts_results_into_operators():
     task = make_task("programs", nesting=3)
     counts = Counter()
-    for text, _ in task.programs(1, "train", 0, 1000):
+    for text, _, _ in task.programs(1, "train", 0, 1000):
         lines = text.split("#")
         operators = text.count("(") - 1 - text.count("range(")
         counts[operators + sum("for" in line for line in lines)] += 1
@@ -108,7 +109,7 @@ def test_nesting_puts_results_into_operators():
 def test_no_program_is_in_two_splits():
     task = make_task("programs", train_lengths="1:2", test_lengths="1:2")
     splits = {
-        split: {text for text, _ in task.programs(1, split, 0, 1500)}
+        split: {text for text, _, _ in task.programs(1, split, 0, 1500)}
         for split in ("train", "validation", "test")
     }
     assert all(split_of(text) == split for split, texts in splits.items() for text in texts)
@@ -119,12 +120,12 @@ def test_no_program_is_in_two_splits():
 def test_small_loops_alone():
     task = make_task("small_loops")
     assert task.name == "small_loops"
-    for text, value in task.programs(1, "test", 0, 300):
+    for text, value, _ in task.programs(1, "test", 0, 300):
         assert re.fullmatch(FORMS["small_loop"], text)
         assert printed(text) == value
     nested = make_task("small_loops", nesting=4).programs(1, "test", 0, 300)
-    assert all(printed(text) == value for text, value in nested)
-    assert max(text.count("for") for text, _ in nested) == 4
+    assert all(printed(text) == value for text, value, _ in nested)
+    assert max(text.count("for") for text, _, _ in nested) == 4
 
 
 def test_all_impossible_options_are_reported_together():

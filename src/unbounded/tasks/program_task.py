@@ -41,10 +41,12 @@ class Program(NamedTuple):
     Fields:
         text: lines separated by #, without the final @.
         value: the integer that it prints.
+        operators: the kinds of its operators, in order.
     """
 
     text: str
     value: int
+    operators: tuple[str, ...]
 
 
 class Operand(NamedTuple):
@@ -110,10 +112,11 @@ class Composer:
         """Keep the result of an operator for the next operator."""
         self._results.append(Operand(text, value))
 
-    def finished(self) -> Program:
+    def finished(self, operators: Sequence[str]) -> Program:
         """The program that prints the last result."""
         text, value = self._results.pop()
-        return Program(LINE_END.join([*self.lines, f"print({text})"]), value)
+        lines = [*self.lines, f"print({text})"]
+        return Program(LINE_END.join(lines), value, tuple(operators))
 
 
 def _pair(program: Composer) -> None:
@@ -187,9 +190,11 @@ def compose(
         operators: the kinds to draw from, uniformly.
     """
     program = Composer(words, lengths)
+    drawn = []
     for _ in range(1 + program.below(nesting)):
-        OPERATORS[operators[program.below(len(operators))]](program)
-    return program.finished()
+        drawn.append(operators[program.below(len(operators))])
+        OPERATORS[drawn[-1]](program)
+    return program.finished(drawn)
 
 
 def check_program(text: str) -> None:

@@ -23,6 +23,7 @@ from unbounded.evaluation.metric_sets.base import (
     Row,
     Texts,
     row_of,
+    table_of,
     with_loss,
 )
 from unbounded.evaluation.metrics import check_scored, sequence_scores
@@ -87,10 +88,18 @@ class Answers(MetricSet):
         """
         rows = []
         for row, lengths, _, _ in self.begun_rows(evaluator, evaluation_plan):
-            numbers = self._numbers(evaluator, evaluation_plan.examples(lengths))
+            examples = evaluation_plan.examples(lengths)
+            numbers = self._numbers(evaluator, examples)
             times = lengths.maximum / evaluator.train_lengths.maximum
-            rows.append({**row, "times": times, **_numbers_of_answers(*numbers)})
+            parts = self._parts(evaluator, examples, numbers)
+            rows.append({**row, "times": times, **_numbers_of_answers(*numbers), **parts})
         return rows
+
+    def _parts(
+        self, evaluator: Evaluator, examples: Examples, numbers: Sequence[Tensor]
+    ) -> dict[str, Any]:
+        """Further entries of a row; `numbers` are those of `_numbers`, float64 [B] each."""
+        return {}
 
     def facts(self, evaluator: Evaluator, evaluation_plan: EvaluationPlan) -> dict[str, Any]:
         numbers = self._numbers(evaluator, evaluator.validation())
@@ -167,7 +176,11 @@ lengths of training (1x) and at those up to twice, four and eight times the long
 
 
 class Programs(Answers):
-    """Scores answers to new programs, whose numbers have as many digits as in training."""
+    """Scores answers to new programs, whose numbers have as many digits as in training.
+
+    Rows also contain the scores of the programs with each kind of operator. With a nesting above 1
+    a program may count for several of them.
+    """
 
     columns: ClassVar[Mapping[str, int]] = {f"{measure}_test": 2 for measure in MEASURES}
     groups: ClassVar[Mapping[str, tuple[str, ...]]] = {
@@ -181,9 +194,53 @@ Each cell is exact match / symbol accuracy / prefix accuracy: the share of answe
 correct, the mean share of correct characters of an answer ("fine" of Yang 2016), and the mean share
 before the first error ("fine" of Grefenstette et al. 2015), on programs of the test split."""
 
+    texts_of_each: ClassVar[Texts] = {
+        "operator": "{operator}",
+        "programs": "{count}",
+        **{
+            heading: text
+            for heading, text in Answers.texts.items()
+            if heading not in ("of training", "sequences")
+        },
+    }
+
     def succeeded(self, rows: Sequence[Row]) -> bool | None:
         """Return None, because no success is defined for programs."""
         return None
+
+    def further(self, rows: Sequence[Row]) -> dict[str, tuple[float, ...]]:
+        """Also the numbers by operator, of the row that the columns show."""
+        tested = row_of(rows, "test") or {}
+        by_operator = {
+            operator: tuple(float(numbers[measure]) for measure in MEASURES)
+            for operator, numbers in tested.get("per_operator", {}).items()
+        }
+        return {**super().further(rows), **by_operator}
+
+    def details(self, rows: Sequence[Row]) -> list[tuple[str, ...]]:
+        """See `MetricSet.details`. A line for each length range and operator."""
+        each = [
+            {"lengths": row["lengths"], "operator": operator, **numbers}
+            for row in rows
+            for operator, numbers in row.get("per_operator", {}).items()
+        ]
+        return table_of(self.texts_of_each, each) if each else []
+
+    def _parts(
+        self, evaluator: Evaluator, examples: Examples, numbers: Sequence[Tensor]
+    ) -> dict[str, Any]:
+        if len(evaluator.task.operators) < 2:
+            return {}
+        drawn = evaluator.task.programs(
+            examples.seed, examples.split, examples.start, examples.count, examples.lengths
+        )
+        per_operator = {}
+        for operator in evaluator.task.operators:
+            chosen = torch.tensor([operator in program.operators for program in drawn])
+            if chosen.any():
+                own = [number[chosen] for number in numbers]
+                per_operator[operator] = _numbers_of_answers(*own)
+        return {"per_operator": per_operator}
 
 
 def _numbers_of_answers(
