@@ -1,4 +1,5 @@
 import inspect
+import pickle
 
 import pytest
 import torch
@@ -6,6 +7,7 @@ import torch
 from unbounded.errors import ChoiceError, ConfigError
 from unbounded.tasks import TASKS, LengthRange, make_task
 from unbounded.tasks.chomsky import CHOMSKY
+from unbounded.tasks.stack_languages import LANGUAGES
 
 TRANSDUCTION = ["copy", "reversal", "bigram_flip", "svo_sov", "gender"]
 STREAMS = ["anbn", "anbncn", "anbncndn", "anb2n", "anbmc_sum", "anbmc_product", "anbmcndm"]
@@ -64,6 +66,20 @@ def test_an_example_equals_its_row_of_any_batch(name, options):
     for seed, split in ((2, "test"), (1, "validation"), (1, "train")):
         other = task.batch(seed, split, 5, 6, task.train_lengths)
         assert not all(map(torch.equal, other, batch)), (seed, split)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [*OF_ROWS, *(("stack_language", {"language": each, "symbols": 2}) for each in LANGUAGES)],
+)
+def test_a_pickled_task_draws_the_same(name, options):
+    """A DataLoader pickles a data set for its worker processes."""
+    task = make_task(name, **options)
+    copied = pickle.loads(pickle.dumps(task))
+    assert (copied.name, copied.train_lengths) == (task.name, task.train_lengths)
+    for lengths in (task.train_lengths, task.test_lengths):
+        pair = [each.batch(1, "test", 0, 3, lengths) for each in (task, copied)]
+        assert all(map(torch.equal, *pair))
 
 
 def test_unknown_task():

@@ -9,6 +9,7 @@ Source: Delétang et al. 2023, arXiv:2207.02098, section 4 and appendix A.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from math import isqrt
 from typing import Final
 
@@ -25,6 +26,7 @@ VARIANTS: Final = ("paper", "code")
 MODULUS: Final = 5
 BITS: Final = ("0", "1")
 DIGITS: Final = tuple("01234")
+MOVES: Final = ("<", "=", ">")
 TRAIN: Final = "1:40"
 TEST: Final = "41:500"
 
@@ -573,16 +575,39 @@ def number_of(bits: Sequence[int]) -> int:
 def _odds_first(variant: str) -> Rule:
     check_choice("variant", variant, VARIANTS)
     first = int(variant == "code")
-    return _of_bits(lambda bits: np.hstack([bits[:, first::2], bits[:, 1 - first :: 2]]))
+    return _uniform(BITS, partial(_alternating, first))
 
 
-def _of_bits(answers: Callable[[Integers], Integers]) -> Rule:
-    """Uniform strings of bits; the answers of each batch have one length."""
-    return Rule(BITS, BITS, lambda bits: _whole(answers(bits)))
+# The answers of rules are functions of this module or parts of them, so that tasks can be pickled.
 
 
-def _moves() -> Rule:
-    return Rule(("<", "=", ">"), DIGITS, lambda moves: column((moves - 1).sum(axis=1) % MODULUS))
+def _uniform(alphabet: tuple[str, ...], answers: Callable[[Integers], Integers]) -> Rule:
+    """Uniform strings; the answers of each batch have one length."""
+    return Rule(alphabet, alphabet, partial(_whole_answers, answers))
+
+
+def _whole_answers(
+    answers: Callable[[Integers], Integers], sources: Integers
+) -> tuple[Integers, Integers]:
+    return _whole(answers(sources))
+
+
+def _alternating(first: int, bits: Integers) -> Integers:
+    return np.hstack([bits[:, first::2], bits[:, 1 - first :: 2]])
+
+
+def _ends_differ(bits: Integers) -> Integers:
+    return bits[:, :1] ^ bits[:, -1:]
+
+
+def parity(bits: Integers) -> tuple[Integers, Integers]:
+    """Whether each row of bits has an odd number of ones, as answers."""
+    return column(bits.sum(axis=1) % 2)
+
+
+def last_place(moves: Integers) -> tuple[Integers, Integers]:
+    """The place after moves (0 back, 1 stay, 2 on) on a cycle of five places, as answers."""
+    return column((moves - 1).sum(axis=1) % MODULUS)
 
 
 _OPTIONS: Final = """
@@ -643,7 +668,7 @@ CHOMSKY: Final[dict[str, Callable[..., QuestionTask]]] = {
     "even_pairs": _task(
         "Decide whether the number of neighbours that differ is odd.",
         "even_pairs",
-        lambda: _of_bits(lambda bits: bits[:, :1] ^ bits[:, -1:]),
+        partial(_uniform, BITS, _ends_differ),
     ),
     "modular_arithmetic": _task_with_variant(
         "Compute digits and operators modulo 5, where * binds more strongly.",
@@ -654,10 +679,12 @@ CHOMSKY: Final[dict[str, Callable[..., QuestionTask]]] = {
     "parity_check": _task(
         "Decide whether the number of ones is odd.",
         "parity_check",
-        lambda: _of_bits(lambda bits: bits.sum(axis=1, keepdims=True) % 2),
+        partial(Rule, BITS, BITS, parity),
     ),
     "cycle_navigation": _task(
-        "Move on a cycle of five places, and output the last place.", "cycle_navigation", _moves
+        "Move on a cycle of five places, and output the last place.",
+        "cycle_navigation",
+        partial(Rule, MOVES, DIGITS, last_place),
     ),
     "modular_arithmetic_brackets": _task(
         "Compute an expression with brackets modulo 5.",
@@ -667,7 +694,7 @@ CHOMSKY: Final[dict[str, Callable[..., QuestionTask]]] = {
     "reverse_string": _task(
         "Reverse a string of bits, without feedback.",
         "reverse_string",
-        lambda: _of_bits(lambda bits: bits[:, ::-1]),
+        partial(_uniform, BITS, np.fliplr),
     ),
     "solve_equation": _task_with_variant(
         "Find the digit x of an equation with brackets modulo 5.",
@@ -685,7 +712,7 @@ CHOMSKY: Final[dict[str, Callable[..., QuestionTask]]] = {
     "duplicate_string": _task(
         "Output a string of bits twice.",
         "duplicate_string",
-        lambda: _of_bits(lambda bits: np.tile(bits, (1, 2))),
+        partial(_uniform, BITS, partial(np.tile, reps=(1, 2))),
     ),
     "missing_duplicate_string": _task_with_variant(
         "Output the symbol that is hidden in a doubled string.",
@@ -705,14 +732,14 @@ CHOMSKY: Final[dict[str, Callable[..., QuestionTask]]] = {
         "The paper names this task binary_addition, but here the stream task of Joulin & Mikolov "
         "has that name.",
         "chomsky_binary_addition",
-        lambda variant: BinaryOperation("+", variant),
+        partial(BinaryOperation, "+"),
         f'The "code" also has sources of one and two bits ({_SHORTER}), and {_ZEROS}',
         "3:40",
     ),
     "binary_multiplication": _task_with_variant(
         "Multiply two binary numbers, the lowest bit first.",
         "binary_multiplication",
-        lambda variant: BinaryOperation("*", variant),
+        partial(BinaryOperation, "*"),
         f'The "code" also has sources of one and two bits ({_SHORTER}), and {_ZEROS}',
         "3:40",
     ),
@@ -725,6 +752,6 @@ CHOMSKY: Final[dict[str, Callable[..., QuestionTask]]] = {
     "bucket_sort": _task(
         "Sort a string of five symbols.",
         "bucket_sort",
-        lambda: Rule(DIGITS, DIGITS, lambda symbols: _whole(np.sort(symbols, axis=1))),
+        partial(_uniform, DIGITS, np.sort),
     ),
 }

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -195,6 +195,7 @@ class LanguageModel(Task):
     def __init__(
         self, language: str, symbols: int, train_lengths: LengthRange, test_lengths: LengthRange
     ) -> None:
+        self.language, self.symbols = language, symbols
         self.source = LANGUAGES[language](whole_number("symbols", symbols, 1, MOST_SYMBOLS))
         self.input_vocabulary = (BEGIN, *self.source.alphabet)
         self.output_vocabulary = (END, *self.source.alphabet)
@@ -207,6 +208,11 @@ class LanguageModel(Task):
             errors.append(f"symbols: has no effect on the language {language}; leave it at 2")
         if errors:
             raise ConfigError(errors)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled as the arguments; most sources have functions that pickle refuses."""
+        ranges = (self.train_lengths, self.test_lengths)
+        return type(self), (self.language, self.symbols, *ranges)
 
     def batch(
         self, seed: int, split: str, start: int, size: int, lengths: LengthRange | None = None

@@ -16,7 +16,15 @@ import numpy as np
 from unbounded.checks import check_choice
 from unbounded.errors import collected
 from unbounded.tasks.batch import Batch, batch_of
-from unbounded.tasks.chomsky import BITS, DIGITS, MODULUS, Rule, SimpleArithmetic, column
+from unbounded.tasks.chomsky import (
+    BITS,
+    DIGITS,
+    MOVES,
+    Rule,
+    SimpleArithmetic,
+    last_place,
+    parity,
+)
 from unbounded.tasks.lengths import LengthRange, Lengths, named_ranges
 from unbounded.tasks.questions import QuestionSource, QuestionTask, question
 from unbounded.tasks.randomness import (
@@ -221,7 +229,7 @@ def next_parity(train_lengths: Lengths = _TRAIN, test_lengths: Lengths = _TEST) 
         ConfigError: options are out of range; all errors together.
     Source: Beck et al. 2024, arXiv:2405.04517, section 4.1; Grazzi et al. 2024, arXiv:2411.12537.
     """
-    source = Rule(BITS, BITS, lambda sources: column(sources.sum(axis=1) % 2))
+    source = Rule(BITS, BITS, parity)
     return question("next_parity", NextToken(source), train_lengths, test_lengths)
 
 
@@ -232,9 +240,7 @@ def next_cycle_navigation(
 
     Args, errors and source as for `next_parity`.
     """
-    source = Rule(
-        ("<", "=", ">"), DIGITS, lambda sources: column((sources - 1).sum(axis=1) % MODULUS)
-    )
+    source = Rule(MOVES, DIGITS, last_place)
     return question("next_cycle_navigation", NextToken(source), train_lengths, test_lengths)
 
 
