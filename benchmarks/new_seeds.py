@@ -1,6 +1,7 @@
 """How many seeds that nobody has used become exact: train, harden, score far beyond training.
 
     python benchmarks/new_seeds.py copy 101:110 reversal 101:105 --runs runs/new_seeds
+    python benchmarks/new_seeds.py anbn 101:120 --runs runs/new_seeds
     python benchmarks/new_seeds.py dyck 201:291:10 --runs runs/new_seeds
     python benchmarks/new_seeds.py --table results/new_seeds.json > results/new_seeds.md
 
@@ -26,13 +27,19 @@ from unbounded.experiments.config.compose import preset_of
 from unbounded.tasks import TASKS
 
 #: Lengths and strings of each: 1, 2, 4, 10 and 100 times the training length.
-SCORED = (
+WORDS = (
     ("8:64", 1000),
     ("65:128", 1000),
     ("129:256", 1000),
     ("640:640", 1000),
     ("6400:6400", 100),
 )
+Scored = tuple[tuple[str, int], ...]
+#: As far as 3, 5, 10 and 100 times the n of training; n and strings of each n.
+COUNTS = (("2:60", 199), ("100:100", 199), ("200:200", 199), ("2000:2000", 199))
+SCORED = {"copy": WORDS, "reversal": WORDS, "anbn": COUNTS}
+#: Options of hardening for tasks whose preset has none; those of `unbounded reproduce exact`.
+HARDENING = {"anbn": {"batches": 60, "every": 1, "far": 5}}
 
 
 def run_command(*words: str) -> int:
@@ -65,7 +72,8 @@ def run_folder(root: Path, seed: int) -> Path | None:
 
 def rule_of(preset: dict[str, Any]) -> str:
     """The rule of a preset: batches between two steps of its hardening, and its additions."""
-    hardening, names = preset["hardening"], {"logit_noise": "noise", "cool": "cool"}
+    hardening = {**preset["hardening"], **HARDENING.get(preset["task"]["name"], {})}
+    names = {"logit_noise": "noise", "cool": "cool"}
     others = [f"{word} {hardening[name]:g}" for name, word in names.items() if hardening.get(name)]
     if preset["model"].get("output_initialization") == "small_normal":
         others.append("small_normal")
@@ -79,7 +87,11 @@ def rule_of_run(task: str, folder: Path) -> str:
     model = json.loads(report.read_text())["config"]["model"] if report.is_file() else {}
     hardening = json.loads(options.read_text()) if options.is_file() else {}
     return rule_of(
-        {"model": model or preset["model"], "hardening": hardening or preset["hardening"]}
+        {
+            "task": preset["task"],
+            "model": model or preset["model"],
+            "hardening": hardening or preset["hardening"],
+        }
     )
 
 
@@ -90,11 +102,10 @@ def one_seed(task: str, seed: int, runs: Path) -> dict[str, Any]:
     if folder is None or not (folder / "report.json").is_file():
         again = ["--resume"] if folder is not None else []
         words = ["--seed", str(seed), "--hardening", "none", "--hardware.threads", "1"]
-        limits = ["--evaluation.multiples", "null"]
-        run_command(
-            "train", task, *words, *limits, "--evaluation.symbols", "null",
-            "--runs", str(root), *again,
-        )  # fmt: skip
+        limits = ["--evaluation.multiples", "null", "--evaluation.symbols", "null"]
+        if task in HARDENING:
+            limits = ["--evaluation.lengths", SCORED[task][0][0]]
+        run_command("train", task, *words, *limits, "--runs", str(root), *again)
         folder = run_folder(root, seed)
     if folder is None:
         return {"task": task, "seed": seed, "rule": rule_of(preset_of(task))}
@@ -111,7 +122,9 @@ def one_seed(task: str, seed: int, runs: Path) -> dict[str, Any]:
     if not report["stopped"].startswith("solved"):
         return row
     if "hardened" not in report:
-        if run_command("harden", str(folder), "--quiet"):
+        own = HARDENING.get(task, {}).items()
+        options = [word for name, value in own for word in (f"--{name}", str(value))]
+        if run_command("harden", str(folder), "--quiet", *options):
             return row
         report = json.loads((folder / "report.json").read_text())
     hardened = report["hardened"]
@@ -126,7 +139,7 @@ def one_seed(task: str, seed: int, runs: Path) -> dict[str, Any]:
         "commit": hardened.get("commit"),
         "rows": {},
     }
-    for lengths, count in SCORED:
+    for lengths, count in SCORED[task]:
         out = folder / f"scored-{lengths.replace(':', '-')}-{count}.json"
         if not out.is_file():
             which = ["--hardened"] if taken else []
@@ -205,10 +218,18 @@ def dyck_table(rows: list[dict[str, Any]]) -> list[str]:
     return lines
 
 
-def is_exact_on_shifted(comparison: list[dict[str, Any]]) -> bool:
-    """Whether a hardened model is correct on all shifted inputs of its comparison."""
-    ranges = {f"lengths {lengths}" for lengths, _ in SCORED}
-    shifted = [row for row in comparison if row["set"] not in ranges]
+def is_exact_on_shifted(task: str, comparison: list[dict[str, Any]]) -> bool:
+    """Whether a hardened model is correct on all shifted inputs of its comparison.
+
+    Besides the sets of other symbols, these are the strings below the training lengths.
+    """
+    shortest = int(SCORED[task][0][0].partition(":")[0])
+    lengths = re.compile(r"lengths (\d+):\d+")
+    shifted = [
+        row
+        for row in comparison
+        if not (match := lengths.fullmatch(row["set"])) or int(match[1]) < shortest
+    ]
     return bool(shifted) and all(row["hardened"] == row["count"] for row in shifted)
 
 
@@ -233,6 +254,8 @@ def table(rows: list[dict[str, Any]]) -> str:
         "correct test strings, of the hardened model if it is accepted, else of the trained",
         "model. Shifted inputs are five sets of 200 validation strings: of two symbols at two",
         "ranges, of one repeated symbol, of fewer symbols than in training, and of one symbol.",
+        "On aⁿbⁿ, n is at most 19 in training. Cells are correct strings at all n of the range,",
+        "and the shifted inputs are strings ab alone.",
         "",
         "| task | rule | seeds | solved | hardened | exact at 1 to 10 times | exact at 100 times "
         "| exact on shifted inputs |",
@@ -246,26 +269,33 @@ def table(rows: list[dict[str, Any]]) -> str:
         def exact(row: dict[str, Any], *lengths: str) -> bool:
             return all(row["rows"][each][0] == row["rows"][each][1] for each in lengths)
 
-        near = sum(exact(row, *(each for each, _ in SCORED[:-1])) for row in taken)
-        far = sum(exact(row, SCORED[-1][0]) for row in taken)
-        shifted = sum(is_exact_on_shifted(row["comparison"]) for row in taken)
+        near = sum(exact(row, *(each for each, _ in SCORED[task][:-1])) for row in taken)
+        far = sum(exact(row, SCORED[task][-1][0]) for row in taken)
+        shifted = sum(is_exact_on_shifted(task, row["comparison"]) for row in taken)
         solved = sum(row["stopped"].startswith("solved") for row in done)
         lines.append(
             f"| {task} | {rule} | {len(own)} | {solved} | {len(taken)} | {near} of {len(taken)} "
             f"| {far} of {len(taken)} | {shifted} of {len(taken)} |"
         )
-    heads = " | ".join(f"{lengths}" for lengths, _ in SCORED)
-    lines += [
+    for scored in dict.fromkeys(SCORED[row["task"]] for row in rows):
+        lines += seeds_table(scored, [row for row in rows if SCORED[row["task"]] == scored])
+    return "\n".join(lines + (dyck_table(dyck) if dyck else []))
+
+
+def seeds_table(scored: Scored, rows: list[dict[str, Any]]) -> list[str]:
+    """Lines of Markdown: a row for each seed of the tasks with these scored lengths."""
+    heads = " | ".join(lengths for lengths, _ in scored)
+    lines = [
         "",
         f"| task | seed | rule | batches | minutes | hardened | {heads} | worse on |",
-        "| --- | --- | --- | --- | --- | --- | " + "--- | " * (len(SCORED) + 1),
+        "| --- | --- | --- | --- | --- | --- | " + "--- | " * (len(scored) + 1),
     ]
     for row in rows:
         if not row.get("rows"):
             state = f"{row['batches']}, not solved" if "stopped" in row else "not finished"
             lines.append(
                 f"| {row['task']} | {row['seed']} | {row['rule']} | {state} "
-                f"| {row.get('minutes', '')} |" + " |" * 7
+                f"| {row.get('minutes', '')} |" + " |" * (len(scored) + 2)
             )
             continue
         scores = " | ".join(f"{correct} of {count}" for correct, count in row["rows"].values())
@@ -276,7 +306,7 @@ def table(rows: list[dict[str, Any]]) -> str:
             f"| {'yes' if row['hardened'] else 'no'} | {scores} "
             f"| {', '.join(row['worse']) or '–'} |"
         )
-    return "\n".join(lines + (dyck_table(dyck) if dyck else []))
+    return lines
 
 
 def main() -> None:
