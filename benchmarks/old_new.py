@@ -1,11 +1,12 @@
 """Two installations of this package timed against each other: A B A B, medians of ratios in rounds.
 
     python benchmarks/old_new.py OLD_PYTHON NEW_PYTHON [--out FILE] [--repeats 15]
-    python benchmarks/old_new.py OLD_PYTHON NEW_PYTHON --train [--out FILE] [--repeats 3]
+    python benchmarks/old_new.py OLD_PYTHON NEW_PYTHON --train [--out FILE] [--repeats 6]
 
 Each is a process that waits while the other one runs. Every case of `unbounded bench`, one step of
 generation, and the memory alone. With `--train`, `unbounded train` of four tasks, with drawing and
-validation. Run it when nothing else runs.
+validation: both at once, each on a core of its own, which they exchange after each round. Run it
+when nothing else runs.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 WORKER = "--worker"
 # Batches of a training, fewer than it takes to solve the task.
-TRAININGS = {"copy": 200, "anbn": 80, "dyck": 1500, "answer_copy": 300}
+TRAININGS = {"copy": 300, "anbn": 80, "dyck": 2500, "answer_copy": 500}
 # Options with which the newer version trains what the presets of commit 9c0769f4 are.
 SAME_WORK = {
     "copy": ["--model.output_initialization", "normal"],
@@ -86,30 +88,41 @@ def worker():
         print(1e3 * (time.perf_counter() - start), flush=True)
 
 
-def train(python, preset, options=()):
-    """Sequences or symbols a second until the batch of `TRAININGS`, and all losses by batch."""
+def train(python, preset, options, core):
+    """Milliseconds a batch between the first and the last record, seconds to the last, losses.
+
+    The seconds include the start of Python.
+    """
     with tempfile.TemporaryDirectory() as folder:
+        start = time.perf_counter()
         process = subprocess.Popen(
             [python, "-m", "unbounded.cli", "train", preset, *options, "--runs", folder],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             env={**os.environ, "OMP_NUM_THREADS": "1"},
+            preexec_fn=lambda: os.sched_setaffinity(0, [core]),
         )
         try:
             while True:
-                time.sleep(0.2)
+                time.sleep(0.05)
                 ended = process.poll() is not None
                 records = training_records(folder)
                 if records and records[-1]["batch"] >= TRAININGS[preset]:
                     break
                 if ended:
                     raise SystemExit(f"{preset} ended before {TRAININGS[preset]} batches: {python}")
+            seconds = time.perf_counter() - start
         finally:
             process.kill()
             process.wait()
     records = [record for record in records if record["batch"] <= TRAININGS[preset]]
-    speed = next(value for name, value in records[-1].items() if name.endswith("_per_s"))
-    return speed, {record["batch"]: record["loss_nats_per_token"] for record in records}
+    first, last = records[0], records[-1]
+    each = (last["elapsed_s"] - first["elapsed_s"]) / (last["batch"] - first["batch"])
+    return (
+        1e3 * each,
+        seconds,
+        {record["batch"]: record["loss_nats_per_token"] for record in records},
+    )
 
 
 def training_records(folder):
@@ -123,21 +136,22 @@ def compare_trainings(pythons, repeats):
     results = {}
     for preset in TRAININGS:
         options = ((), SAME_WORK.get(preset, ()))
-        rounds = [
-            [train(python, preset, more) for python, more in zip(pythons, options, strict=True)]
-            for _ in range(repeats)
-        ]
-        old, new = (
-            statistics.median(speed for speed, _ in runs) for runs in zip(*rounds, strict=True)
-        )
-        ratio = statistics.median(before[0] / after[0] for before, after in rounds)
-        results[preset] = {
-            "old_per_s": old,
-            "new_per_s": new,
-            "new_over_old_time": ratio,
-            "same_losses": all(before[1] == after[1] for before, after in rounds),
-        }
-        print(f"{preset:20} {old:10.0f} {new:10.0f} a second, time {ratio:.3f}", flush=True)
+        cores = sorted(os.sched_getaffinity(0))[:2]
+        rounds = []
+        for _ in range(repeats):
+            with ThreadPoolExecutor(2) as pool:
+                runs = pool.map(train, pythons, (preset, preset), options, cores)
+            rounds.append(list(runs))
+            cores.reverse()
+        olds, news = zip(*rounds, strict=True)
+        results[preset] = {"batches": TRAININGS[preset]}
+        for place, name in enumerate(("ms_a_batch", "seconds")):
+            pairs = [(old[place], new[place]) for old, new in rounds]
+            before, after = (statistics.median(values) for values in zip(*pairs, strict=True))
+            ratio = statistics.median(new / old for old, new in pairs)
+            results[preset][name] = {"old": before, "new": after, "new_over_old": ratio}
+            print(f"{preset:12} {name:10} {before:9.3f} {after:9.3f}  {ratio:.3f}", flush=True)
+        results[preset]["same_losses"] = [old[2] for old in olds] == [new[2] for new in news]
     return results
 
 
@@ -182,7 +196,7 @@ def main():
     arguments = parser.parse_args()
     pythons = (arguments.old, arguments.new)
     if arguments.train:
-        results = compare_trainings(pythons, arguments.repeats or 3)
+        results = compare_trainings(pythons, arguments.repeats or 6)
     else:
         results = compare_cases(pythons, arguments.repeats or 15)
     if arguments.out:
